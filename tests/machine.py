@@ -100,7 +100,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """The last lines of a run, below pytest's own."""
+    """Writes the last lines of a run, below pytest's own."""
     yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
@@ -122,7 +122,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 def _cpu_seconds() -> float:
     """Returns user and system time of this process and of its descendants: xdist's workers have ended by now.
 
-    The time of a process counts for its parent when the parent waits for it. A descendant whose parent was killed is
+    The time of a process is added to its parent when the parent waits for it. A descendant whose parent was killed is
     missing, as are the children of stacks that a test kills.
     """
     usages = [resource.getrusage(which) for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -44,7 +44,7 @@ class MemoryAdmissionCalls:
 
 
 class NoCounts:
-    """See `shared.ports.bus.Counts`. The bus never lets the app count."""
+    """See `shared.ports.bus.Counts`. The bus refuses the app's requests for counts."""
 
     async def in_flight(self, lane: int, service: str | None) -> int:
         raise CountsForbidden

@@ -55,7 +55,7 @@ from tests.row_views import View, at_once, rows_of
 
 
 async def no_sleep(_seconds: float) -> None:
-    """Waits not at all."""
+    """Does not wait."""
 
 
 class MemoryAnswers(TablesAnswers):

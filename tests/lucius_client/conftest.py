@@ -12,7 +12,7 @@ import pytest
 
 from lucius_client import AsyncClient, Client, Retries
 
-#: to load the machine's certificates takes 25 ms, and each client of a test would
+#: loading the machine's certificates takes 25 ms, and each client of a test would load them
 _create_default_context = functools.cache(ssl.create_default_context)
 
 

@@ -61,7 +61,7 @@ def page(*job_ids: str, next_: str | None = None) -> dict[str, Any]:
 
 
 def quota(source: str | None = None) -> dict[str, Any]:
-    """A gate with nothing set."""
+    """Returns a gate without limits."""
     gate = Gate(GateKind.SOURCE if source else GateKind.TENANT, "tenant_a", source or "")
     admission = AdmissionState(tenant="tenant_a", counted_at=START)
     return body(quota_response(admission, Directory(), GateState(gate=gate), START, None))

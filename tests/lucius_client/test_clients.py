@@ -172,7 +172,7 @@ async def test_waiting_is_a_long_poll(either: EitherClient) -> None:
 
 
 async def test_waiting_for_the_end_is_one_request(either: EitherClient) -> None:
-    """The API holds it; where it does not, or the time is up, the client asks again with the ETag."""
+    """The API holds the request; if it does not, or after its maximum wait, the client sends it again with the ETag."""
     with serving(CannedResponse(body=samples.job("SUCCEEDED"), headers={"ETag": '"one"'})) as api:
         job = await either.call(api.url, lambda client: client.wait("job_1"))
     assert (job.status, [request.path for request in api.requests]) == (
@@ -205,7 +205,7 @@ async def test_a_submission_waits_for_the_end(either: EitherClient) -> None:
 
 
 async def test_waiting_for_the_gates(either: EitherClient) -> None:
-    """Until the job waits no more, whatever else changes; one that never waited is there at once."""
+    """The call returns when no gate holds the job, at any other change it waits; for an admitted job, at once."""
     staged = {**samples.job("THROTTLED"), "staged_at": "2026-01-27T10:00:00Z"}
     paused = {**staged, "status": "PAUSED"}
     inside = {**staged, "status": "QUEUED", "admitted_at": "2026-01-27T10:05:00Z"}

@@ -118,7 +118,7 @@ async def test_no_types_are_not_all_types(read: Callable[..., Any]) -> None:
 
 
 async def test_the_position_is_kept(read: Callable[..., Any], tmp_path: Path) -> None:
-    """It is that behind the last page which was consumed as a whole; a program goes on there."""
+    """The position is that after the last page that was consumed completely; a program continues there."""
     file = tmp_path / "position"
     with serving(page("two", 1, 2), page("three", 3), STOP) as api:
         await read(api.url, cursor_file=file)
@@ -136,7 +136,7 @@ def test_who_stops_within_a_page_gets_it_again(tmp_path: Path) -> None:
 
 
 async def test_a_position_that_is_gone(read: Callable[..., Any], tmp_path: Path) -> None:
-    """It is an error with the place to go on from, which wins over the file; the file is as it was."""
+    """The error has the position to continue from, which overrides the file; the file does not change."""
     file = tmp_path / "position"
     file.write_text("two\n")
     with serving(EXPIRED) as api:
@@ -207,7 +207,7 @@ def test_the_command_lists_what_is_kept() -> None:
 
 
 def test_a_listing_keeps_its_position_once_it_is_out(tmp_path: Path) -> None:
-    """A command that ends before it wrote what it read shows it again; a gap is said, and the list goes on past it."""
+    """A command that ends before it wrote its rows shows them again; it reports a gap and continues after it."""
     file = tmp_path / "position"
     file.write_text("two\n")
     with serving(page("three", 3), STOP) as api:

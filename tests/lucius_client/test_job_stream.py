@@ -61,7 +61,7 @@ def read(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 async def test_each_event_once(read: Callable[..., Any]) -> None:
-    """Through a cut connection, a fault, answers without events, and one that says to come later; to the 204."""
+    """Each event arrives once, through a cut connection, a fault, empty answers and Retry-After, until the 204."""
     answers = (
         stream(event(1), event(2)),
         CannedResponse(body=None),
@@ -78,7 +78,7 @@ async def test_each_event_once(read: Callable[..., Any]) -> None:
 
 
 def test_an_answer_that_is_cut_anywhere_loses_nothing() -> None:
-    """A message without its empty line did not arrive; the next request begins before it."""
+    """A message without its empty line counts as not received; the next request starts before it."""
     events = [event(seq) for seq in (1, 2, 3)]
     whole = stream(*events).body
     for cut in range(len(whole) + 1):
@@ -97,7 +97,7 @@ def test_an_answer_that_is_cut_anywhere_loses_nothing() -> None:
 
 
 async def test_what_is_no_stream(read: Callable[..., Any]) -> None:
-    """A page of a proxy, an API that knows no streams, and a text that only says that it is one."""
+    """A page of a proxy, an API without streams, and a text with the content type of a stream are refused."""
     wrong = CannedResponse(body=b"id: p1\ndata: nonsense\n\n", headers={"Content-Type": "text/event-stream"})
     for answer in (CannedResponse(body=b"<html>Welcome</html>"), CannedResponse(body={"events": []}), wrong):
         with serving(answer) as api:
@@ -185,7 +185,7 @@ class ManyJobs:
 
 
 def test_many_jobs_are_followed_in_turns() -> None:
-    """At most a few requests are held at a time, and one that stands still keeps no other back."""
+    """A bounded number of requests is held at a time, and a job without events does not delay the others."""
     api = ManyJobs()
     with Client("http://lucius", transport=httpx.MockTransport(api)) as client, Board(Console(quiet=True)) as shown:
         ended = follow(client, shown, {f"job {n}": f"job_{n}" for n in range(20)})

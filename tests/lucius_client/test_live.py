@@ -114,8 +114,9 @@ def test_a_change_ends_the_long_poll(stack: RunningStack, lucius: Client, waitin
 def test_a_job_of_three_steps_costs_its_caller_one_or_two_requests(
     stack: RunningStack, tenant: str, by_prefer: bool
 ) -> None:
-    """By `Prefer: wait` one; by a submission and a read that is held, two. The API holds a request for 20 s at most:
-    a slower machine takes one more each time.
+    """With `Prefer: wait` the caller sends one request; otherwise two, a submission and a read that the API holds.
+
+    The API holds a request for 20 s at most: a slower machine needs one more each time.
     """
     requests: list[str] = []
 

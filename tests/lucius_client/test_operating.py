@@ -19,7 +19,7 @@ from tests.lucius_client.stub_api import CannedResponse, serving
 
 
 async def test_a_rule_is_changed_as_it_was_read(either: EitherClient) -> None:
-    """The gate's id, names and ETag go with the change; 412 is RuleChanged."""
+    """The gate's id, names and ETag are sent with the change; 412 is RuleChanged."""
     gate, change = samples.quota(source="scanner/7"), samples.quota_change()
     pages = {"quotas": [gate], "next": None}
     with serving(CannedResponse(body=pages), CannedResponse(body=change)) as api:
@@ -43,7 +43,7 @@ async def test_a_rule_is_changed_as_it_was_read(either: EitherClient) -> None:
 
 
 async def test_a_breaker_is_set_and_reset(either: EitherClient) -> None:
-    """Its numbers in an object of their own; the names of the gate go with the reset; 409 is Conflicting."""
+    """Its numbers are sent in their own object; the names of the gate are sent with the reset; 409 is Conflicting."""
     known = Quota.model_validate(samples.quota(source="s"))
     refused = CannedResponse(409, samples.problem(409, "NO_BREAKER"))
     with serving(
@@ -63,7 +63,7 @@ async def test_a_breaker_is_set_and_reset(either: EitherClient) -> None:
 
 
 async def test_a_gate_is_held_throttled_and_resumed(either: EitherClient) -> None:
-    """One gate by its names, a time with its zone; what is not named is not sent."""
+    """One gate by its names, a time with its zone; an omitted argument is not sent."""
     until = datetime(2026, 5, 1, tzinfo=UTC)
     with serving(CannedResponse(body=samples.quota_change())) as api:
         await either.call(api.url, lambda client: client.hold_gate("a", reason="r", source="s", until=until))
@@ -80,7 +80,7 @@ async def test_a_gate_is_held_throttled_and_resumed(either: EitherClient) -> Non
 
 
 async def test_gates_who_waits_and_what_changed_are_lists(either: EitherClient) -> None:
-    """Page by page, with the names of the gate, by which also one is found for which nothing is set."""
+    """Lists come page by page, with the names of each gate; a gate without limits is found by its names."""
     known = Quota.model_validate(samples.quota(source="s"))
     path = f"/v1/quotas/{known.id}"
     reads: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -160,7 +160,7 @@ async def test_incidents_are_listed_read_and_settled(either: EitherClient) -> No
 
 
 async def test_sums_come_page_by_page(either: EitherClient) -> None:
-    """Each page is a sum of its own jobs, and names the next."""
+    """Each page is a sum of its own jobs, and names the next page."""
     pages = [CannedResponse(body=samples.sums(next_)) for next_ in ("p2", None)]
     with serving(*pages) as api:
         found = await either.call(api.url, lambda client: client.receipts(tenant_id="a", by="source"))

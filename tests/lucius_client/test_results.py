@@ -89,7 +89,7 @@ def test_a_result_that_is_gone_has_its_day(store: BlobServiceClient, stack: Runn
 
 
 def test_a_credential_that_may_not_read_is_refused(store: BlobServiceClient, stack: RunningStack, tenant: str) -> None:
-    """A connection string is for blobs of its own account; a wrong one is wrong."""
+    """A connection string is valid for blobs of its own account only, and an invalid one is an error."""
     uri = put(store, tenant, b"x")
     with pytest.raises(ResultForbidden, match="your credential may not read"):
         read(uri, stack.storage_connection.replace("AccountKey=", "AccountKey=AAAA"))
@@ -100,7 +100,7 @@ def test_a_credential_that_may_not_read_is_refused(store: BlobServiceClient, sta
 
 
 def test_a_store_that_is_away_is_no_result_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It can be asked again."""
+    """A read from an unavailable store can be repeated."""
     monkeypatch.setitem(RETRY, "retry_total", 0)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -150,7 +150,7 @@ class Asked:
     ],
 )
 def test_azure_gets_the_callers_token(uri: str) -> None:
-    """For the storage of Azure, by each of its names; without a login it is said how."""
+    """The token is sent to each host name of Azure Storage; without a login the error names the login."""
     credential = Asked()
     with pytest.raises(ResultForbidden, match="`az login`") as refused:
         read(uri, credential)
@@ -179,7 +179,7 @@ def test_azure_gets_the_callers_token(uri: str) -> None:
     ],
 )
 def test_nobody_else_does(uri: str) -> None:
-    """A service chose the URI: the token, or Azurite's key, goes nowhere else, and no request does."""
+    """A service chose the URI: no token, no key of Azurite and no request is sent to another host."""
     credential = Asked()
     with pytest.raises(ResultUnreadable, match=r"is no blob of Azure|names no blob|malformed") as refused:
         read(uri, credential)

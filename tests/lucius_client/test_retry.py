@@ -86,7 +86,7 @@ def test_a_health_probe_is_not_repeated() -> None:
 
 @pytest.mark.parametrize("retries", [RETRIES, WATCH_RETRIES])
 def test_commands_wait_for_what_passes(retries: Retries) -> None:
-    """For as long as the API asks for where its store, its bus or a place in its line is missing."""
+    """A command waits for Retry-After while the store, the bus or admission to the API is unavailable."""
     for fault in (LedgerUnavailable("away"), BusUnavailable("away"), Contended("others wrote"), Overloaded()):
         answer = problem_response(fault, "x")
         after_s = answer.headers["Retry-After"]

@@ -102,7 +102,7 @@ async def test_lists_and_what_has_no_answer(either: EitherClient) -> None:
 
 
 async def test_a_rotation_is_sent_once(either: EitherClient) -> None:
-    """A repetition would make a secret that nobody has seen."""
+    """A repetition would create a second secret and lose the first."""
     with serving(CannedResponse(status=503, body={})) as api, pytest.raises((Refused, Unavailable, ServerFault)):
         await either.call(api.url, methodcaller("rotate_webhook", HOOK))
     assert len(api.requests) == 1
@@ -155,7 +155,7 @@ async def test_a_creation_is_repeated_under_its_key(either: EitherClient, key: s
     ],
 )
 def test_the_commands(words: tuple[str, ...], named: str, request_: tuple[str, str], printed: str) -> None:
-    """Each is one request, and prints what a person looks for."""
+    """Each command is one request, and prints the fields that an operator needs."""
     with serving(answer(named)) as api:
         completed = run_main("webhooks", *words, api=api.url)
     assert completed.returncode == 0, completed.stderr
@@ -164,7 +164,7 @@ def test_the_commands(words: tuple[str, ...], named: str, request_: tuple[str, s
 
 
 def test_the_filter_of_a_command() -> None:
-    """As one filter; `--every` takes it away."""
+    """The options become one filter; `--every` removes it."""
     with serving(answer("HookDetail")) as api:
         run_main("webhooks", "change", HOOK, "--type", "job.failed", "--label", "a:b:c", api=api.url)
         run_main("webhooks", "change", HOOK, "--every", "--on", api=api.url)

@@ -22,7 +22,7 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from tests.lucius_service.blob_account import BlobAccount
 
-#: no reply takes this long; the machine may be busy
+#: longer than any reply takes on a busy machine
 REPLY_TIMEOUT_S = 60
 
 

@@ -247,7 +247,6 @@ def test_artifacts_are_listed_by_the_result(invoker: Invoker, account: BlobAccou
 
 
 def test_replies_go_to_the_lane_that_the_directive_names(invoker: Invoker) -> None:
-    """Replies go to the lane that the directive names, on whichever lane it arrived."""
     directive = invoker.directive(lane=0)
     invoker.send(directive, lane=1)
     assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"

@@ -60,7 +60,7 @@ def settings(quiet_bus: Bus, account: BlobAccount, **more: str) -> dict[str, str
 
 
 def command(values: dict[str, str], *words: str | Path) -> str:
-    """A command line that sets the environment of a service and starts it."""
+    """Returns a command line that sets the environment of a service and starts it."""
     return shlex.join(["env", *(f"{name}={value}" for name, value in values.items()), *map(str, words)])
 
 
@@ -170,7 +170,7 @@ def test_the_contract_has_the_major_version_of_its_document() -> None:
 
 
 class Deaf(Bench):
-    """LUCIUS, to a service that acknowledges and is not heard of again."""
+    """The bus of LUCIUS, to a service that acknowledges and sends nothing after that."""
 
     def __init__(self, again_s: float) -> None:
         super().__init__(Options("PROBE", "bus", "blob", {}, again_s=again_s))
@@ -189,7 +189,7 @@ class Deaf(Bench):
 
 
 async def test_a_message_comes_again_when_its_lock_ends() -> None:
-    """`killed` waits longer than any lock, unless it is told otherwise; then a failure says what it may be worth."""
+    """`killed` waits longer than any lock; if an option shortens the wait, a failure names that as a possible cause."""
     for again_s, hinted in ((Options("X", "", "", {}).again_s, False), (120.0, True)):
         bench = Deaf(again_s)
         with pytest.raises(checks.Wrong) as wrong:
@@ -295,7 +295,7 @@ BEATS = (("ACK", 60, 3), ("HEARTBEAT", 50, 3), ("HEARTBEAT", 45, 3))
 async def test_heartbeats_end_with_the_result(
     replies: tuple[tuple[str, float, int]], outcome: type[Exception] | None, at_once: bool | None
 ) -> None:
-    """The wait is as long as the service's own interval asks for, and what has passed already counts."""
+    """The wait depends on the service's own interval, and includes the time that has passed."""
     bench = Fixed(*replies)
     with pytest.raises(outcome) if outcome else nullcontext():
         await checks.heartbeats_end(bench)
@@ -305,7 +305,7 @@ async def test_heartbeats_end_with_the_result(
 async def test_stray_blobs_are_looked_for_everywhere(
     options: dict[str, Any], quiet_bus: Bus, account: BlobAccount
 ) -> None:
-    """In each container, also where a blob of the same second is older; without the right to list them it is said."""
+    """The check searches each container, also beside an older blob of the same second, and reports a missing right."""
     async with Bench(Options("PROBE", **options)) as bench:
         await bench.look_around()
         await checks.stray_blobs(bench)
@@ -324,7 +324,7 @@ def run(*words: str) -> tuple[int, str, str]:
 
 
 def test_what_is_not_there_is_one_line(tmp_path: Path, quiet_bus: Bus, account: BlobAccount) -> None:
-    """A bus, an account, a subscription or a sample that is missing: exit code 2, and the line names it."""
+    """A bus, an account, a subscription or a sample that is missing: the exit code is 2, and one line names it."""
     sample = tmp_path / "sample.json"
     sample.write_text('{"input_ref": {"uri": "x"}}')
     (tmp_path / "wrong.json").write_text("[]")

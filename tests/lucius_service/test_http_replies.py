@@ -78,7 +78,7 @@ async def line(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Line]:
 
 
 async def test_each_reply_has_its_address_and_the_freshest_token(line: Line) -> None:
-    """ACK, HEARTBEAT and RESULT go to their own addresses; the token of an answer is that of the next reply."""
+    """ACK, HEARTBEAT and RESULT have their own addresses; each reply has the token of the answer before it."""
     line.lucius.answers = [(200, {"job_status": "IN_PROGRESS", "token": "second"}), (200, {"token": "third"})]
     for reply in (
         replies.ack(line.directive),
@@ -125,7 +125,7 @@ async def test_a_refusal_is_for_good_and_cancels(status: int, line: Line) -> Non
     ],
 )
 async def test_an_answer_shows_whether_the_attempt_goes_on(answer: Any, status: str | None, line: Line) -> None:
-    """A job that is cancelled or over, and an attempt without a fresh token, go no further."""
+    """A cancelled or ended job, and an attempt without a valid token, end."""
     line.lucius.answers = [(200, answer)]
     sent = await line.sender.send(line.directive, replies.heartbeat(line.directive, 0, ""))
     assert (None if sent.stop is None else sent.stop.status) == status

@@ -15,7 +15,7 @@ from tests.lucius_service.service_process import PROBE, Service, launch
 
 @pytest.fixture(scope="module")
 def isolated(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Service]:
-    """Yields a service whose work is killed after four seconds of silence, or above half a GiB."""
+    """Yields a service whose work is killed after four seconds without a heartbeat, or above 0.5 GiB."""
     settings = {**environment, "LUCIUS_SERVICE_MEMORY_MIB": "512", "LUCIUS_SERVICE_LANES": "0"}
     service = launch((*PROBE, "isolated"), tmp_path_factory.mktemp("isolated") / "isolated.log", settings)
     try:

@@ -101,7 +101,7 @@ async def serve(
 async def test_hung_work_ends_its_attempt_and_its_heartbeats(
     listens: bool, account: BlobAccount, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After its longest time the attempt fails, though its thread goes on; the next attempt is worked on."""
+    """After its maximum time the attempt fails, though its thread continues; the service processes the next attempt."""
     monkeypatch.setattr(module, "STOP_GRACE_S", WAIT_S if listens else 0.3)
     sender, step = Sender(), Stubborn(listens=listens, busy=True)
     first, second = await serve(step, sender, account, workspace, 2, attempt_max_s=3, silent_s=2.5)

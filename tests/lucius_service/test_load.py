@@ -76,7 +76,7 @@ class Steady:
 
 
 def test_chaos_is_what_its_seed_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same seed does the same to the n-th work, each decision is in the log, and what the step declares holds."""
+    """The same seed injects the same fault into the n-th work, the log has each fault, and the step's limits hold."""
     killed: list[int] = []
     monkeypatch.setattr("os.kill", lambda _, number: killed.append(number))
 

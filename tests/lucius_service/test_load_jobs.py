@@ -64,7 +64,7 @@ def request(fate: str) -> dict[str, Any]:
 
 
 async def test_whole_jobs_are_driven_and_measured() -> None:
-    """Each is a job of its own; its time is its own; refusals and jobs without an end are counted as lost."""
+    """Each job has its own duration; refusals and jobs without an end are counted as lost."""
     lucius = Lucius()
     mix = [(request(fate), 1.0) for fate in ("SUCCEEDED", "FAILED_FINAL", "busy")]
     async with lucius.server() as server:
@@ -83,7 +83,7 @@ async def test_whole_jobs_are_driven_and_measured() -> None:
 
 
 async def test_a_request_that_would_be_refused_is_not_sent(tmp_path: Path) -> None:
-    """The API is asked first: what it would not take, and an API that is not one, end before any job."""
+    """The API validates the request first: a refusal, or an API other than LUCIUS, ends the command before any job."""
     lucius = Lucius()
     async with lucius.server() as server:
         with pytest.raises(NotRun, match="400 REQUEST_INVALID payload"):

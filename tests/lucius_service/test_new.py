@@ -46,7 +46,7 @@ def module(path: Path) -> Any:
 
 
 def test_a_service_in_a_checkout(checkout: Path) -> None:
-    """Code, test, schema, protocol and Dockerfile lie where the checkout has its own, and one topology line."""
+    """Code, test, schema, protocol and Dockerfile are in the checkout's own folders, with one topology line."""
     before = (checkout / TOPOLOGY).read_text()
     code, out, _ = new("new_words", "--step-type", "NEW_WORDS", "--dir", checkout)
     assert code == 0
@@ -123,9 +123,9 @@ def test_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_new_service_does_a_job(tmp_path: Path) -> None:
-    """In a copy of the checkout: `new`, `make up`, and a job of the new protocol is SUCCEEDED and prints its result.
+    """In a copy of the checkout, after `new` and `make up`, a job of the new protocol is SUCCEEDED with its result.
 
-    It lies under the `output_ref` that `lucius submit` asks for.
+    The result is at the `output_ref` that `lucius submit` sends.
     """
     checkout = CheckoutCopy(tmp_path)
     checkout.lucius("service", "new", "words", "--step-type", "WORDS")

@@ -27,7 +27,7 @@ def pack(tmp_path: Path) -> Path:
 
 
 def test_the_hash_is_that_of_sha256sum(pack: Path, tmp_path: Path) -> None:
-    """Anybody can compute it; it covers names and contents, not bytecode and modes; a copy has the same."""
+    """`sha256sum` computes the same hash, of names and contents without bytecode and modes; a copy has the same."""
     (pack / "sub").mkdir()
     (pack / "sub" / "é b.txt").write_text("data")
     (pack / "Z.txt").write_text("data")

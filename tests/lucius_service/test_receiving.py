@@ -21,7 +21,7 @@ _DEADLINE_S = 60
 async def test_how_often_the_sdk_listens_by_itself(
     quiet_bus: Bus, keep_alive: Callable[[ServiceBusReceiver, float], None]
 ) -> None:
-    """An open receiver reads the interval at each look, and it is five seconds where nobody sets it."""
+    """An open receiver reads the interval at each poll, and its default is five seconds."""
     async with ServiceBusClient.from_connection_string(quiet_bus.connection_string) as client:
         async with client.get_subscription_receiver("global-bus-p1", "killed", socket_timeout=0.3) as receiver:
             handler: Any = receiver._handler

@@ -47,9 +47,9 @@ def test_a_result_outlives_the_service(shared_probe: SharedProbe, invoker: Invok
 
 
 def test_a_stopped_service_ends_its_work_and_gives_back_the_rest(shared_probe: SharedProbe, invoker: Invoker) -> None:
-    """After SIGTERM running work gets its RESULT, waiting work goes back to the bus at once; the exit code is 0.
+    """After SIGTERM running work sends its RESULT, waiting work returns to the bus at once; the exit code is 0.
 
-    Over 5 s: the work takes longer than the signal does on any machine, and less than a stop waits for.
+    Over 5 s: the work takes longer than the signal does on any machine, and less than the limit of a stop.
     """
     at_work, waiting = invoker.directive(payload={"work_s": 10}), invoker.directive()
     service = shared_probe.current()
@@ -91,7 +91,7 @@ def test_a_full_queue_takes_no_more(shared_probe: SharedProbe, invoker: Invoker,
     def notes() -> set[str]:
         return {beat["note"] for each in directives for beat in invoker.replies(each["jobId"], "HEARTBEAT")}
 
-    # one is worked on and one waits, for longer than an ACK takes
+    # one is processed and one waits, for longer than an ACK takes
     invoker.wait(lambda: taken() >= 2 and {"waiting", "half way"} <= notes(), "ACK of what the queue takes")
     assert taken() < 5
     done.touch()
@@ -106,7 +106,7 @@ def test_sigkill_in_every_phase(
 ) -> None:
     """One directive whose service is killed in each phase of its attempt in turn ends with the RESULT of one run.
 
-    Eight processes: a run each is lost before its result is stored, and after that no work is repeated.
+    Eight processes: each kill before the result is stored loses a run, and after that no work is repeated.
     """
     directive = invoker.directive("KILLED", {"metrics": "pid"}, final=True)
     invoker.send(directive, "KILLED")
@@ -114,7 +114,7 @@ def test_sigkill_in_every_phase(
         service = launch(("-m", "tests.lucius_service.killed_service", phase), tmp_path / "log", environment)
         try:
             if phase != "none":
-                # it may receive the directive, and end, before its ready line
+                # the service may receive the directive, and end, before its ready line
                 assert service.process.wait(REPLY_TIMEOUT_S) == -signal.SIGKILL, phase
                 continue
             service.wait_ready("killed")
@@ -140,7 +140,7 @@ def test_two_replicas_share_a_subscription(
         directives = [invoker.directive(payload={"metrics": "pid", "until": str(done)}) for _ in range(8)]
         for directive in directives:
             invoker.send(directive)
-        # one of them takes two at most
+        # each service receives two at most
         invoker.wait(lambda: sum(bool(invoker.replies(each["jobId"], "ACK")) for each in directives) > 2, "three ACKs")
         done.touch()
         results = [invoker.result(directive["jobId"]) for directive in directives]

@@ -91,7 +91,7 @@ def results(account: BlobAccount, workspace: Workspace, request: pytest.FixtureR
 
 
 def test_another_jobs_result_is_not_replaced(results: Results) -> None:
-    """Neither that of another tenant nor that of the same: the step fails for good, and the blob stays as it was."""
+    """The result of another job, of the same or another tenant, stays unchanged: the step fails permanently."""
     results.publish("job_b", b"1,000 EUR", tenant_id="tenant_b")
     for tenant in ("tenant_a", "tenant_b"):
         with pytest.raises(FailedFinal) as refused:
@@ -129,7 +129,7 @@ def test_attempts_and_redrives_of_a_job_write_the_same_blob(results: Results) ->
 
 
 def test_steps_of_a_last_group_write_next_to_each_other(results: Results) -> None:
-    """Each step of one job has a blob of its own, and may write it again."""
+    """Each step of one job has its own blob, and may write it again."""
     for _ in range(2):
         places = {
             results.publish("j", b"{}", stepId=step, final_index=index)["output_ref"]["uri"]
@@ -183,7 +183,7 @@ def test_two_attempts_of_a_job_at_once(results: Results, monkeypatch: pytest.Mon
 
 
 def test_another_job_after_the_look_wins(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If-Match: between the look at an own blob and its replacement another job may have taken the place."""
+    """With If-Match: between the read of an own blob and its replacement another job may have written it."""
 
     def taken() -> None:
         client = results.account._client.get_blob_client("results", results.place.partition("/results/")[2])
@@ -191,7 +191,7 @@ def test_another_job_after_the_look_wins(results: Results, monkeypatch: pytest.M
         results.publish("job_b", b"b")
 
     results.publish("job_a", b"1")
-    # the first upload meets the blob, the second one replaces it
+    # the first upload fails because the blob exists, the second one replaces it
     calls = iter((lambda: None, taken, lambda: None))
     before_upload(monkeypatch, results.place, lambda: next(calls)(), times=3)
     with pytest.raises(FailedFinal, match=OUTPUT_EXISTS):
@@ -214,7 +214,7 @@ def test_a_blob_that_never_rests_is_tried_again_later(results: Results, monkeypa
 
 
 def test_another_tenants_result_is_not_read(results: Results) -> None:
-    """As input of a step, wherever it lies: its metadata says whose it is. Documents, and own results, are read."""
+    """As input of a step, in any container: its metadata names its tenant. Documents and own results are read."""
     results.publish("job_b", b"{}", tenant_id="Tenant_B")
     document = results.account.upload("owned.txt", b"text")
     for tenant, uri, read in (

@@ -10,7 +10,7 @@ GOOD = {"LUCIUS_SERVICEBUS_CONNECTION": "bus", "LUCIUS_BLOB_CONNECTION": "blob"}
 
 
 def test_settings_have_defaults_and_hide_secrets() -> None:
-    """Two connection strings are enough, and they are not in what is logged."""
+    """Two connection strings are enough, and the log does not contain them."""
     settings = read_settings({**GOOD, "LUCIUS_SERVICEBUS_CONNECTION": "s3cret"})
     assert (16, tuple(range(16)), 32, 1, 0) == (
         settings.lanes,

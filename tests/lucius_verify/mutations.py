@@ -118,7 +118,7 @@ def _later(text: str, seconds: float = 1) -> str:
 
 
 def _altered(value: Any) -> Any:
-    """Another value of the same type; None: there is none that a state or a reference could have."""
+    """Returns another value of the same type; None: no state or reference could have another value."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

@@ -93,7 +93,7 @@ def test_what_makes_a_mutation_changes_nothing_by_itself(bundles: Bundles, tmp_p
 
 
 def test_an_honest_bundle_is_verified(bundles: Bundles) -> None:
-    """At every level; without the key the user learns by whose it is signed."""
+    """The bundle is verified at each level; without the key the report names the key that signed it."""
     report = verify(bundles.honest, keys=[str(bundles.key)])
     assert (states(report), report.verdict) == ([HOLD] * 4, Verdict.VERIFIED), report.to_text()
     assert (report.jobs, report.events, report.signed_by) == (3, 31, [bundles.signer.key_id])
@@ -104,7 +104,7 @@ def test_an_honest_bundle_is_verified(bundles: Bundles) -> None:
 
 @pytest.mark.parametrize("mutation", [*BYTES, *(f"signed: {name}" for name in SIGNED)])
 def test_bytes(bundles: Bundles, mutation: str) -> None:
-    """Level 1 catches it, with one line that names the file."""
+    """Level 1 finds it, and one line names the file."""
     files: Files = unpacked(bundles.bytes)
     change: OnFiles = BYTES[mutation] if mutation in BYTES else SIGNED[mutation.removeprefix("signed: ")]
     change(files)
@@ -126,7 +126,7 @@ def test_chain(tmp_path: Path, mutation: str) -> None:
 
 @pytest.mark.parametrize("mutation", IMPOSSIBLE)
 def test_impossible(tmp_path: Path, mutation: str) -> None:
-    """Level 3 catches what every hash and digest fits."""
+    """Level 3 finds a history whose hashes and digests are valid."""
     forged = IMPOSSIBLE[mutation](fresh())
     assert forged is not None
     report = verified(tmp_path, forged)
@@ -158,7 +158,7 @@ def test_a_forger_signs_with_another_key(bundles: Bundles) -> None:
 
 @pytest.mark.parametrize("mutation", REPLAYED)
 def test_replays(bundles: Bundles, mutation: str) -> None:
-    """A replay is compared with its original; what could have happened is caught by the signed heads."""
+    """A replay is compared with its original; the signed heads expose a history that is possible but different."""
     change, level = REPLAYED[mutation]
     signed = bundles.replay_signed if level == 1 else None
     report = verify(write(bundles.folder / "replayed.tar.gz", list(change()), signed=signed), keys=[str(bundles.key)])

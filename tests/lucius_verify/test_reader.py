@@ -1,4 +1,4 @@
-"""Files of strangers: torn, reordered, oversized, or made to fill a disk. One line, exit code 2, bounded memory."""
+"""Untrusted files: truncated, reordered, oversized, or made to fill a disk. One line, exit code 2, bounded memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def refused(folder: Path, content: bytes) -> str:
-    """The line about a file that cannot be read."""
+    """Returns the line about a file that cannot be read."""
     path = folder / "forged.tar.gz"
     path.write_bytes(content)
     report = verify(path)
@@ -47,7 +47,7 @@ def test_a_torn_file(tmp_path: Path, honest: bytes, share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.4, 0.6, 0.8, 0.98])
 def test_a_damaged_file(tmp_path: Path, honest: bytes, share: float) -> None:
-    """A byte changed on its way: gzip's own checksum, or what is read of it."""
+    """A byte changed in transit: gzip's checksum finds it, or the reader of its rows."""
     damaged = bytearray(honest)
     damaged[int(share * len(honest))] ^= 0x55
     path = tmp_path / "damaged.tar.gz"
@@ -176,7 +176,7 @@ def test_a_zip_bomb(tmp_path: Path, honest: bytes, name: str, monkeypatch: pytes
 
 
 def test_a_size_that_is_not_there(tmp_path: Path) -> None:
-    """A header may say any size; nothing of it is reserved."""
+    """A header may name any size; the reader allocates none of it."""
     header = tarfile.TarInfo("manifest.json")
     header.size = 7 << 30
     assert "more than" in refused(tmp_path, gzip.compress(header.tobuf(tarfile.USTAR_FORMAT)))
@@ -184,7 +184,7 @@ def test_a_size_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"not a bundle", b"\x1f\x8b", b'{"format": "lucius-audit/1"}'])
 def test_what_is_no_bundle(tmp_path: Path, content: bytes) -> None:
-    """Anything at all gets a line, and no exception."""
+    """Any input is refused with a line, and without an exception."""
     refused(tmp_path, content)
 
 

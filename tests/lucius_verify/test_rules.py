@@ -24,7 +24,7 @@ def recorded() -> list[History]:
 
 
 def test_the_recorded_histories_follow_from_todays_rules() -> None:
-    """If this fails, the same rows and the same occurrence lead to something else: raise RULES and record it anew."""
+    """If this fails, the same rows and the same occurrence give another result: raise RULES and record it anew."""
     assert file(RULES) in RECORDED.iterdir(), "run python -m tests.lucius_verify.record"
     report = verify(file(RULES))
     assert report.broken is None, report.to_text()

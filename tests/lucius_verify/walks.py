@@ -101,7 +101,7 @@ class Walk:
         return True
 
     def redrive(self, job_id: str) -> Walk:
-        """The job that takes this one up again."""
+        """Returns the job that redrives this one."""
         new = Walk(self.random.randrange(1 << 30), job_id)
         new.now = self.now + timedelta(seconds=60)
         self.now = new.now

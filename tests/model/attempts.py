@@ -37,7 +37,7 @@ class Attempts:
     stretch: Callable[[int, int], float]
     #: the end of the job's total time
     deadline: float | None = None
-    #: its gates have not let it in: the seconds of its total time count from then on
+    #: the gates have not admitted the job: its total time starts at admission
     staged: bool = False
     priority: str = "normal"
     #: jobs that it depends on may not have ended
@@ -172,7 +172,7 @@ class Attempts:
         return self._failed_for_now(at, now, wait_s)
 
     def time_passed(self, at: int, now: float) -> str:
-        """The total time is over, wherever the step stands; that of a paused job stands still."""
+        """Ends the job after its total time, in any state of the step; that of a paused job does not run."""
         if self.over or self.steps[at].status in SETTLED or self.status == "PAUSED" or not self.time_over(at, now):
             return UNHEARD
         return self._failed_for_good(at, now, "TIME_EXCEEDED")
@@ -318,7 +318,7 @@ class Attempts:
             self._parked(now)
 
     def _failed_for_now(self, at: int, now: float, wait_s: float) -> str:
-        # while the job is paused its own clock stands still
+        # the total time of a paused job does not run
         wait_ends = (now if self.paused_since is None else self.paused_since) + wait_s * self.stretch(
             at, self.steps[at].attempt
         )

@@ -51,7 +51,7 @@ from tests.model.steps import ModelStep, Rules
 #: a longest time that a rule does not name is never met
 _FAR = replace(DEFAULTS, attempt_max_s=1e9, total_timeout_s=1e9)
 
-#: the EVENT rows that each answer of the model stands for
+#: the EVENT rows that each answer of the model represents
 ROWS = {
     attempts.MOVED: 1,
     attempts.WENT_ON: 2,

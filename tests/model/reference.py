@@ -103,7 +103,7 @@ class Model(Attempts):
         return MOVED
 
     def priority_changed(self, priority: str) -> str:
-        """Only one that waits can be moved in its line."""
+        """Moves the job in its queue; a job that does not wait refuses it."""
         if self.over or not self.staged:
             return REFUSED
         if self.priority == priority:
@@ -124,7 +124,7 @@ class Model(Attempts):
     # --- the sweeper
 
     def orchestration_ended(self, restarts: int, *, silent: bool) -> str:
-        """The instance that was started again `restarts` times is over, or hears nothing, which is not its failure."""
+        """Handles the end of the instance that was started `restarts` times; `silent`: it receives no events."""
         if restarts != self.restarts:
             return UNHEARD
         if self.over or self.staged:

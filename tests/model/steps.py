@@ -46,7 +46,7 @@ class ModelStep:
     #: since when our own backlog explains the silence, and until when it does
     backlog_since: float | None = None
     backlog_ends: float | None = None
-    #: since when a guard keeps the next attempt back, and until when at the last look
+    #: the start of a guard's delay of the next attempt, and its end at the last evaluation
     gated_since: float | None = None
     gated_ends: float | None = None
     #: the end of the step's total time

@@ -94,7 +94,7 @@ class Edge:
 
     pair: Pair
     occurrence: Occurrence
-    #: the rows of the transition tables that the core looked up for it
+    #: the rows of the transition tables that the core read for it
     places: frozenset[Place] = frozenset()
     #: the EVENT rows that it led to
     events: tuple[Event, ...] = ()

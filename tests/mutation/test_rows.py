@@ -23,7 +23,7 @@ def cases() -> Cases:
     found: Cases = defaultdict(list)
     for edge in (edge for shape in SHAPES for edge in walk(shape).edges):
         for event in edge.events:
-            # the rows that explain cites are among those that were looked up
+            # the rows that explain cites are among those that the core read
             cited = check_citation(event)
             assert {(row.machine, row.state, row.event) for row in cited} <= edge.places
         for place in edge.places:

@@ -111,7 +111,7 @@ class Model:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """Yields a stack whose traces are collected, whose timers fire early, and whose SIS fails its first attempt."""
+    """Yields a stack whose traces are collected, whose timers are shortened, and whose SIS fails its first attempt."""
     model = Model()
     environment = {
         # a timer fires while the directive waits: `settle` reads, and changes nothing

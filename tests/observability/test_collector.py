@@ -1,4 +1,4 @@
-"""The local collector: it takes OTLP of the real SDK, is bounded, and no input can break its pages."""
+"""The local collector receives OTLP of the real SDK, keeps a bounded amount, and shows its pages after any input."""
 
 from __future__ import annotations
 

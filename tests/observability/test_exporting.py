@@ -61,14 +61,14 @@ def test_azure_monitor_gets_spans_and_metrics_and_no_lines() -> None:
         for metric in item["data"]["baseData"]["metrics"]
     }
     assert spans == ["sweep"]
-    # the host forwards the lines; sent by the app too, each would be stored and paid for twice
+    # the host forwards the lines; if the app sent them too, each would be stored and billed twice
     assert [item for item in received if item["data"]["baseType"] == "MessageData"] == []
     assert metrics["sweeper_passes_total"] == 1
-    # the exporter's own statistics come under a name of its own
+    # the exporter's own statistics have another service name
     assert "lucius" in {item["tags"]["ai.cloud.role"] for item in received}
 
 
 def test_a_wrong_connection_string_stops_the_start_by_its_name() -> None:
-    """One line that names the setting and not its value, from the app as from a service, for each of two strings."""
+    """One line names the setting and not its value, from the app and from a service, for each of two strings."""
     line = "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights"
     assert run(_REFUSED).splitlines() == [f"SettingsError: {line}"] * 4

@@ -12,7 +12,7 @@ from tests.waiting import wait_until
 
 
 def test_live_names_the_build(stack: RunningStack) -> None:
-    """The version, and no commit where nobody wrote one down."""
+    """It has the version, and no commit if neither the setting nor the file has one."""
     live = stack.http.get("/v1/health/live").raise_for_status().json()
     assert live == {"status": "live", "build": {"version": VERSION, "commit": None, "envelope": "1.x"}}
 
@@ -37,7 +37,7 @@ def test_ready_names_what_answers_the_protocols_and_the_sweeper(stack: RunningSt
 
 
 def test_a_setting_that_changes_nothing_is_named(stack: RunningStack) -> None:
-    """One WARNING at the start, and readiness, say what to set instead; liveness is the platform's and does not."""
+    """One WARNING at the start, and readiness, name the setting to use instead; liveness does not."""
     found = stack.http.get("/v1/health/ready").raise_for_status().json()["settings_not_read"]
     assert found == [{"name": "LUCIUS_JOBS_TABLE", "instead": NOT_READ["LUCIUS_JOBS_TABLE"]}]
     # one at each start of the app; the log follows it through a pipe of the host
@@ -48,13 +48,13 @@ def test_a_setting_that_changes_nothing_is_named(stack: RunningStack) -> None:
 
 
 def test_the_log_has_no_requests_of_the_sdks(stack: RunningStack) -> None:
-    """At INFO they would be most of what Azure keeps and bills of the app's log."""
+    """At INFO they would be most of the app's log that Azure stores and bills."""
     stack.http.get("/v1/health/ready").raise_for_status()
     assert "Request URL" not in stack.log("host")
 
 
 def test_an_outage_is_named_with_its_beginning_and_its_end(stack: RunningStack) -> None:
-    """While the bus stands still readiness is 503, names it and since when; afterwards it is well again."""
+    """While the bus is unavailable readiness is 503, and names it and its start; afterwards readiness is 200."""
 
     def events() -> list[str]:
         lines = [json.loads(text) for text in re.findall(r'\{"event": "DEPENDENCY_.*\}', stack.log("host"))]
@@ -97,7 +97,7 @@ def test_the_version_is_that_of_the_packages() -> None:
 
 
 def test_the_commit_comes_from_the_setting_or_the_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """The setting rules over the file; with neither there is none."""
+    """The setting overrides the file; without both there is none."""
     assert commit({}, tmp_path) is None
     (tmp_path / "BUILD_COMMIT").write_text("fromfile\n")
     assert commit({}, tmp_path) == "fromfile"

@@ -109,7 +109,7 @@ async def test_a_second_publish_of_an_attempt_carries_the_same_context(world: Wo
 
 
 async def test_a_reply_without_context_joins_its_attempt(world: World, emitted: Telemetry) -> None:
-    """A service that knows nothing of traces still stands in the job's; a foreign context becomes a link."""
+    """The reply of a service without traces has a span in the job's trace; a foreign context becomes a link."""
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
     await replied(world, directive, "ACK")
@@ -122,7 +122,7 @@ async def test_a_reply_without_context_joins_its_attempt(world: World, emitted: 
 
 
 async def test_a_duplicate_request_is_linked_to_the_first_job(world: World, emitted: Telemetry) -> None:
-    """The second POST is a trace of its own that names the job's."""
+    """The second POST has its own trace, which names the job's."""
     await submitted(world)
     await submitted(world)
     first, second = (span for span in emitted.spans if span.name == "submit OCR_EMBEDDING_SIS")
@@ -132,7 +132,7 @@ async def test_a_duplicate_request_is_linked_to_the_first_job(world: World, emit
 
 
 async def test_time_outs_failures_and_latencies_are_counted(world: World, emitted: Telemetry) -> None:
-    """A job whose service never speaks: three time-outs, two retries, one failure with its reason."""
+    """For a job whose service never replies: three time-outs, two retries, one failure with its reason."""
     job_id = await submitted(world, request_type="OCR", payload={})
     for attempt_no in range(1, 4):
         await dispatched(world, job_id, "ocr")
@@ -177,7 +177,7 @@ async def test_a_job_that_nothing_starts_grows_old(world: World, emitted: Teleme
 
 
 async def test_jobs_that_wait_show_in_the_queue_and_by_the_oldest(world: World, emitted: Telemetry) -> None:
-    """At their gates, and for other jobs; the age is that of the first in line, and 0 once nobody waits."""
+    """Jobs that wait at gates and for other jobs are counted; the age is that of the oldest, and 0 if no job waits."""
     small = limited(world, max_inflight_per_tenant=1, overflow="stage")
     first = (await create_numbered(small, 1)).stored.record.job.job_id
     await create_numbered(small, 2, dependencies=[first])
@@ -196,7 +196,7 @@ async def test_jobs_that_wait_show_in_the_queue_and_by_the_oldest(world: World, 
 async def test_a_breaker_shows_by_its_job_type(
     world: World, emitted: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worst at any admission state; 0 while it is closed, and once its gate is gone."""
+    """The gauge is the worst of all admission states, 0 while the breaker is closed, and 0 once its gate is removed."""
     admission_of = {name: Gate(GateKind.TYPE, name, "OCR") for name in ("a", "b")}
     states = {gate.id: 2 * (name == "b") for name, gate in admission_of.items()}
     gates = [GateState(gate=gate) for gate in admission_of.values()]
@@ -218,7 +218,7 @@ async def test_a_breaker_shows_by_its_job_type(
 
 
 async def test_many_jobs_are_counted_exactly(world: World, emitted: Telemetry) -> None:
-    """Each row counts, by its status as of this pass; the oldest job counts wherever its id stands."""
+    """Each row counts, by its status as of this sweep; the oldest job is found at any id."""
     for number in range(11):
         job_id = await submitted(world, idempotency_key=str(number), tenant_id="a" if number < 3 else "b")
         if number in (2, 5, 6):
@@ -236,7 +236,7 @@ async def test_many_jobs_are_counted_exactly(world: World, emitted: Telemetry) -
 
 
 async def test_the_counts_of_several_sweepers_are_one(world: World, emitted: Telemetry) -> None:
-    """Each counts its own tenants; the first adds the others' last counts, in gauges and what health shows."""
+    """Each sweeper counts its own tenants; the first adds the others' last counts, in gauges and in health."""
     settings = replace(world.context.settings, sweepers=3)
     marks = MemorySweepMark()
     context = replace(world.context, settings=settings, sweep_marks=marks)
@@ -285,7 +285,7 @@ def test_contention_is_no_fault_of_a_dependency(
 
 
 def test_a_tolerated_fault_is_counted_and_logged(emitted: Telemetry, caplog: pytest.LogCaptureFixture) -> None:
-    """Work goes on after it, and the line has the type and the text of the fault; another fault ends the work."""
+    """Work continues after it, and the line has the type and the text of the fault; another fault ends the work."""
     with telemetry.tolerate(LedgerUnavailable, "DESK_UNSEEN", tenant_id="tenant_a"):
         raise LedgerUnavailable("refused")
     with pytest.raises(Contended), telemetry.tolerate(LedgerUnavailable):
@@ -307,7 +307,7 @@ async def test_a_clock_that_is_off_is_counted(world: World, emitted: Telemetry) 
 async def test_no_telemetry_holds_what_callers_and_services_wrote(
     world: World, emitted: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Payload, references, labels, error texts, notes and metrics of a job stay out of lines, spans and counts."""
+    """Payload, references, labels, error texts, notes and metrics of a job are not in lines, spans and counts."""
     caplog.set_level(logging.DEBUG)
     uri = {"uri": f"https://account.blob.core.windows.net/documents/a.pdf?snapshot={MARKER}"}
     job_id = await submitted(
@@ -356,7 +356,7 @@ async def test_with_nothing_configured_the_caller_s_context_is_passed_through(wo
 
 
 async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, emitted: Telemetry) -> None:
-    """A service off the bus calls back: the reply stands under the attempt, linked to the request that brought it."""
+    """A service without the bus calls back: the reply's span is under the attempt and linked to the request."""
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
     body = directive.model_dump(include={"jobId", "stepId", "tenant_id", "attempt_no", "lease_id"})

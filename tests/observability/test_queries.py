@@ -55,7 +55,7 @@ def _all(sets: object) -> Set[str]:
 
 
 def test_the_recording_has_everything(tables: Tables) -> None:
-    """Every metric, every kind of span of the app and every log line is in it; lines come by the host alone."""
+    """The recording has each metric, each kind of span of the app and each log line; the host alone sends lines."""
     assert {metric.name for metric in METRICS} <= {row["Name"] for row in tables["AppMetrics"]}
     spans = " ".join(row["Name"] for table in ("AppRequests", "AppDependencies") for row in tables[table])
     assert [name for name in SpanName if name.value.split()[0].format(method="POST") not in spans] == []

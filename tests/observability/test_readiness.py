@@ -31,7 +31,7 @@ def counted(emitted: Telemetry) -> dict[tuple[str, str], int]:
 
 
 async def test_each_look_counts_what_is_down(world: World, emitted: Telemetry) -> None:
-    """A dependency that is down is counted at each look; within two seconds of a look there is no other."""
+    """An unavailable dependency is counted at each check; within two seconds of a check there is no other."""
     readiness = Readiness(world.clock)
     for waited in (0, 60, 1):
         world.clock.advance(waited)

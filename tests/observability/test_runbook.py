@@ -1,4 +1,4 @@
-"""The commands of docs/guides/operations.md, run as they stand there against a live stack."""
+"""The commands of docs/guides/operations.md, run unchanged against a live stack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ RUNBOOK = ROOT / "docs" / "guides" / "operations.md"
 
 
 def shown(stack: RunningStack, name: str, **ids: str) -> list[Any]:
-    """The JSON of each line of a block of the runbook; the ids replace its placeholders. A refusal is its text."""
+    """Returns the JSON of each line of a block of the runbook, with ids in place of its placeholders.
+
+    A refusal is returned as its text.
+    """
     found: list[Any] = []
     for line in block(RUNBOOK, name).splitlines():
         for placeholder, value in ids.items():
@@ -89,7 +92,7 @@ def test_dead_letters_and_their_redrive(stack: RunningStack, failed: str) -> Non
 
 
 def test_pause_and_resume(stack: RunningStack) -> None:
-    """A job stands still and goes on."""
+    """A paused job stays at its step, and continues after the resume."""
     stack.pause("ocr")  # the job stays active
     try:
         paused, resumed = shown(stack, "pause", JOB_ID=submit(stack, "samples/minutes-scan.pdf", "runbook-paused"))
@@ -100,7 +103,7 @@ def test_pause_and_resume(stack: RunningStack) -> None:
 
 
 def test_reconcile_by_hand(stack: RunningStack) -> None:
-    """One pass, and as many as it takes."""
+    """The commands run one sweep, and sweeps until none has work left."""
     swept, health, _ = shown(stack, "reconcile")
     assert swept["dryRun"] is False
     assert [health["status"], shown(stack, "reconcile-more")[-1]["status"]] == ["ready", "ready"]
@@ -132,14 +135,14 @@ def test_rejected_messages(stack: RunningStack) -> None:
 
 
 def test_a_tenant(stack: RunningStack, failed: str) -> None:
-    """Its living jobs, and what its jobs spent."""
+    """The commands show a tenant's active jobs and the cost of its jobs."""
     jobs, receipts = shown(stack, "tenant")
     assert {each["tenant_id"] for each in jobs} <= {"demo"}
     assert isinstance(receipts, list), receipts
 
 
 def test_what_the_runbook_names_is_there() -> None:
-    """Its metrics and lines stand in the tables, and its marked blocks are all run; test_alerts.py reads the others."""
+    """The tables have its metrics and lines, and each marked block is run; test_alerts.py reads the others."""
     runbook = RUNBOOK.read_text(encoding="utf-8")
     names = {metric.name for metric in METRICS}
     named = set(re.findall(r"`([a-z_]+_(?:total|seconds|backlog))`", runbook))

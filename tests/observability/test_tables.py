@@ -37,7 +37,7 @@ def test_the_table_has_the_lines_of_the_code_and_no_other() -> None:
 
 
 def test_no_attribute_is_an_id() -> None:
-    """No attribute gives each job a series of its own; the tenant is an attribute of two metrics only."""
+    """No attribute creates a time series per job; the tenant is an attribute of two metrics only."""
     attributes = {attribute for metric in METRICS for attribute in metric.attributes}
     assert not {name for name in attributes if name.lower().endswith("id") or "job_id" in name}
     assert {metric.name for metric in METRICS if "tenant" in metric.attributes} == {

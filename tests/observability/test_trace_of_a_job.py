@@ -33,7 +33,7 @@ def envelope(stack: RunningStack, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def job_id(watched: RunningStack) -> str:
-    """A job that succeeded, after SIS failed once; the caller had a trace of its own."""
+    """Returns a job that succeeded after SIS failed once; the caller had its own trace."""
     answer = watched.http.post("/v1/orchestrate", json=envelope(watched), headers={"traceparent": CALLER})
     made = str(answer.raise_for_status().json()["jobId"])
 
@@ -89,7 +89,7 @@ def _plain(key: str) -> str:
 
 
 def test_the_caller_s_trace_is_the_job_s(watched: RunningStack, job_id: str, spans: Spans) -> None:
-    """The POST goes on with the caller's context, and the job is in that one trace alone."""
+    """The POST continues the caller's context, and that trace alone contains the job."""
     assert [trace["trace_id"] for trace in traces_of(watched, job_id)] == [CALLER.split("-")[1]]
     [post] = named(spans, "POST /v1/orchestrate")
     assert (post["parent_id"], post["kind"]) == (CALLER.split("-")[2], "server")
@@ -135,7 +135,7 @@ def test_a_retry_is_linked_to_the_attempt_before(spans: Spans) -> None:
 
 
 def test_a_timer_s_question_is_seen(spans: Spans) -> None:
-    """`settle` stands in the trace with its verdict, under the job."""
+    """A span of `settle` with its verdict is in the trace, under the job."""
     [job] = named(spans, "job OCR_EMBEDDING_SIS")
     settled = [span for span in spans if span["name"].startswith("settle ")]
     assert settled
@@ -160,7 +160,7 @@ def test_no_span_holds_a_payload_or_a_secret(watched: RunningStack, job_id: str,
 
 
 def test_a_line_carries_the_trace(watched: RunningStack, job_id: str) -> None:
-    """The lines of a job name its ids and its trace."""
+    """The lines of a job have its ids and its trace."""
 
     def own() -> list[dict[str, Any]]:
         found = [json.loads(match[0]) for match in re.finditer(r'\{"event": "RESULT".*\}', watched.log("host"))]
@@ -191,7 +191,7 @@ def test_a_service_s_line_carries_it_too(watched: RunningStack, job_id: str) -> 
 
 
 def test_each_line_of_a_batch_has_a_trace_of_its_own(watched: RunningStack) -> None:
-    """Two lines are two traces, linked to the one request."""
+    """Two lines have two traces, linked to the one request."""
     lines = [envelope(watched, idempotency_key=f"batch-{n}", request_type="OCR", payload={}) for n in range(2)]
     answer = watched.http.post(
         "/v1/orchestrate",

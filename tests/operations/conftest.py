@@ -1,4 +1,4 @@
-"""Operations over the memory ledger, with a clock that stands still until it is moved, and ports that can fail."""
+"""Operations over the memory ledger, with a clock that a test moves, and ports that can fail."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class QuietLanes:
 
     waiting_replies: list[tuple[str, datetime]] = field(default_factory=list)
     waiting_directives: list[tuple[str, datetime]] = field(default_factory=list)
-    #: how far back the asker would have looked
+    #: `since` of each call
     asked_since: list[datetime] = field(default_factory=list)
 
     away: bool = False

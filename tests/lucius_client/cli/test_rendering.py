@@ -22,7 +22,7 @@ EXAMPLES = by_model()
 #: title, clipboard (OSC 52), cleared screen; the same by C1; bell, backspace, return, a right-to-left override
 HOSTILE = "\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b[2J\x9b2J\x9d0;x\x9c\x08\r\x7f\u202egnp\u2066.[bold]x[/bold]"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-#: sequences that the program itself sends to a terminal: colours, cursor, lines
+#: sequences that the client itself sends to a terminal: colours, cursor movement, line ends
 OWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")
 #: fields with text of others; the client checks the form of the rest
 FREE = re.compile(
@@ -92,7 +92,7 @@ def canned(body: Any) -> list[CannedResponse]:
 @pytest.mark.parametrize("output", ["table", "json", "ids"])
 @pytest.mark.parametrize(("words", "body", "code"), COMMANDS, ids=[" ".join(each[0][:2]) for each in COMMANDS])
 def test_no_text_of_the_api_commands_the_terminal(words: tuple[str, ...], body: Any, code: int, output: str) -> None:
-    """Every command, format and refusal writes no control but line feeds; JSON has the text as it is, by escapes."""
+    """Each command, format and error message writes no control characters but line feeds; JSON escapes them."""
     with serving(*canned(body)) as api:
         done = run_main(*words, "-o", output, api=api.url)
     assert done.returncode == code, done.stderr
@@ -103,7 +103,7 @@ def test_no_text_of_the_api_commands_the_terminal(words: tuple[str, ...], body: 
 
 
 def test_a_job_is_shown_with_what_its_steps_made() -> None:
-    """A row for each artefact, and for what was written at the caller's place."""
+    """One row per artefact, and one for the result at the caller's `output_ref`."""
     with serving(CannedResponse(body=failed_job())) as api:
         done = run_main("job", "show", "j", api=api.url)
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("ocr ")]
@@ -112,7 +112,7 @@ def test_a_job_is_shown_with_what_its_steps_made() -> None:
 
 
 def test_a_refusal_that_is_no_problem_is_quoted_without_controls() -> None:
-    """A proxy's answer is somebody else's text too."""
+    """The body of a proxy's answer comes from a third party too."""
     with serving(CannedResponse(502, f"Bad gateway {HOSTILE}".encode())) as api:
         done = run_main("job", "cancel", "j", api=api.url)
     assert (done.returncode, CONTROL.findall(done.stderr)) == (3, [])
@@ -132,7 +132,7 @@ def test_a_terminal_gets_the_programs_own_sequences_only(words: tuple[str, ...],
 
 
 def test_words_of_all_languages_stay() -> None:
-    """Tabs, line feeds, accents, joined emoji and right-to-left words are text."""
+    """Tabs, line feeds, accents, joined emoji and right-to-left words are kept."""
     for text in ("a\tb\nc", "Änderung", "👩‍🔬", "שלום", "中文"):
         assert visible(text) == text
         assert json.loads(json_text([text])) == [text]

@@ -1,7 +1,7 @@
 """`lucius job result` and `lucius submit --wait`.
 
-Failures: bytes that are not the result's; a terminal that executes a result; half a file that looks whole; an exit code
-that a script takes for another one.
+Failures: bytes that differ from the result's; a terminal that executes control characters of a result; an incomplete
+file that looks complete; an exit code that means another error.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def ended(stack: RunningStack, tenant: str) -> Callable[[bytes], dict[str, Any]]
 
 
 def test_a_pipe_gets_the_bytes_and_a_terminal_gets_text(ended: Callable[[bytes], dict[str, Any]]) -> None:
-    """Nothing is added or taken away for a program; a terminal obeys nothing in it, and its line ends."""
+    """A pipe gets the bytes unchanged; a terminal gets no control characters, and a line end at the end."""
     text = '{"rent": "940 €"}\r\n\x1b[2Jgone\u202e'
     with running(ended(text.encode())) as run:
         assert run().stdout == run("--out", "-").stdout == text
@@ -88,7 +88,7 @@ def test_stdout_has_one_content(ended: Callable[[bytes], dict[str, Any]], tmp_pa
 def test_a_character_may_be_cut_between_two_pieces(
     ended: Callable[[bytes], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Text is text however long it is."""
+    """A result of any length is printed as text."""
     monkeypatch.setattr("lucius_client.cli.results.MAX_IN_MEMORY", 1024)
     text = "€" * (5 * 1024 * 1024 // 3)
     with running(ended(text.encode())) as run:
@@ -96,7 +96,7 @@ def test_a_character_may_be_cut_between_two_pieces(
 
 
 def test_no_terminal_gets_binary(ended: Callable[[bytes], dict[str, Any]], tmp_path: Path) -> None:
-    """One line says what to do; a pipe and a file get it."""
+    """One line names `--out`; a pipe and a file get the bytes."""
     with running(ended(BINARY)) as run:
         refused = run(terminal=True)
         assert (refused.returncode, refused.stdout) == (2, "")
@@ -133,7 +133,7 @@ def test_a_file_is_whole_or_as_it_was(
 
 
 def test_a_program_may_ask_where_it_is(ended: Callable[[bytes], dict[str, Any]], tmp_path: Path) -> None:
-    """As JSON or as an id; the content goes to --out only."""
+    """The location is printed as JSON or as an id; the content is written to --out only."""
     body = ended(b"text") | {"final_output_expires_at": "2026-02-26T10:00:00Z"}
     with running(body) as run:
         assert json.loads(run("--json", "--out", str(tmp_path / "x")).stdout) == {
@@ -180,7 +180,7 @@ def test_a_wrong_key_is_refused(stack: RunningStack, ended: Callable[[bytes], di
 
 
 def test_submit_waits_and_prints_the_result(stack: RunningStack, tmp_path: Path) -> None:
-    """stdout has the result alone, as `job result` prints it; of a job that failed one line and exit code 1."""
+    """stdout has the result alone, as `job result` prints it; a failed job is a line on stderr and exit code 1."""
     done = run_on(stack, "submit", INVOICE, "-p", "OCR", "--again", "--wait")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["format"] == "lucius.text/1"

@@ -1,4 +1,4 @@
-"""Quotas kept as a file, and on the command line."""
+"""Quotas from a file and from options of the command line."""
 
 import json
 import re

@@ -117,7 +117,10 @@ def replayed(folder: Path, *classes: str, artifacts: bool = True) -> tuple[int, 
 
 
 def test_equal_steps_are_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step reads what the step before it wrote here; nothing connects. Without steps the history is verified."""
+    """Each step reads the files that the step before it wrote; no connection is opened.
+
+    Without steps the history is verified.
+    """
 
     def refused(*_: object) -> None:
         raise AssertionError("it connects")

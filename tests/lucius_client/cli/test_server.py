@@ -52,7 +52,7 @@ def test_both_versions_are_shown() -> None:
     ],
 )
 def test_an_error_has_its_code_at_the_end(problem: dict[str, object], text: str) -> None:
-    """Each place of the request has a line, unless the first line says the same."""
+    """Each invalid field of the request has a line, unless the first line has the same text."""
     assert problem_text(problem) == text
 
 

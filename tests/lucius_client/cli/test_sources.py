@@ -1,4 +1,4 @@
-"""Documents and lines that `lucius submit` takes."""
+"""Documents and lines that `lucius submit` accepts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list[str], documents: list[str]) -> None:
-    """A folder stands for its files but hidden ones, the name of a file is never a pattern, each file comes once."""
+    """A folder means its visible files, a file's name is never a pattern, and each file is submitted once."""
     assert sources.documents(names).readable("")[0] == documents
 
 
@@ -48,7 +48,7 @@ def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list
 def test_files_of_a_folder_that_the_protocol_cannot_read_are_skipped(
     tmp_path: Path, step_type: str, taken: list[str], skipped: list[str]
 ) -> None:
-    """By the type of its first step; a file that is named is taken whatever it is."""
+    """The type of its first step decides; a file that is named is submitted with any type."""
     for name in ("x.pdf", "x.PNG", "x.py", "x.txt"):
         (tmp_path / name).touch()
     found = sources.documents([str(tmp_path)]).readable(step_type)
@@ -58,7 +58,7 @@ def test_files_of_a_folder_that_the_protocol_cannot_read_are_skipped(
 
 
 def test_patterns_choose_the_files_of_a_folder(folder: Path) -> None:
-    """Whatever the protocol reads; a pattern that fits no file is an error."""
+    """A pattern selects among the files that the protocol reads; a pattern without a match is an error."""
     assert sources.documents(["."], ["*.png", "c.*"]).readable("EMBEDDING") == (["b.png", "in/c.pdf"], [])
     for include, step_type, error in ((["*.docx"], "OCR", "no file in . matches"), ([], "EMBEDDING", "no file that")):
         with pytest.raises(UsageError, match=error):
@@ -81,7 +81,7 @@ def test_an_empty_folder_is_an_error(folder: Path) -> None:
 
 
 def test_lines_are_envelopes_with_defaults(folder: Path) -> None:
-    """Blank lines are numbered but skipped; the fields of a line win over the defaults."""
+    """Blank lines are numbered but skipped; the fields of a line override the defaults."""
     (folder / "jobs.ndjson").write_text('{"a": 1}\n\n{"a": 2, "b": 3}\n')
     assert sources.envelopes("jobs.ndjson", {"b": 0}) == [{"b": 0, "a": 1}, {"b": 3, "a": 2}]
     (folder / "bad.ndjson").write_text('{"a": 1}\n\n[]\n')

@@ -30,7 +30,7 @@ def shown(found: Any, *words: str, columns: int | None = None) -> tuple[int, str
 
 
 async def test_a_stopped_service(world: World) -> None:
-    """The drill: which service, since when, how many directives wait, what will happen, and the command."""
+    """The text has the service, the start of its stop, the number of waiting directives, the effect and the command."""
     answering, *others = [(await create_numbered(world, number)).stored.record.job.job_id for number in range(4)]
     await dispatch(world, answering)
     await service_sends(world, answering, "ACK", 1)
@@ -70,7 +70,7 @@ async def test_a_stopped_service(world: World) -> None:
 
 @pytest.mark.parametrize("columns", [80, 40])
 async def test_a_terminal_of_any_width(world: World, columns: int) -> None:
-    """No line is longer, but for commands, which stay whole; a pipe has the same words."""
+    """No line except a command is longer than the terminal; a pipe gets the same words."""
     await a_minute_of_two_tenants(world)
     _, found = await answer_of(world, ANYONE)
     found["problems"] = found["problems"][:MAX_SHOWN]  # a terminal shows no more

@@ -22,7 +22,7 @@ HELD = "tenant demo, which is held by user:1 since 2026-01-27T10:00:00Z (repair)
 
 
 def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
-    """--watch prints a line for each change, and in the end answer, page and quote."""
+    """--watch prints a line for each change, and at the end the answer, its page and its quote."""
     words = ["submit", INVOICE, "-p", "OCR_EMBEDDING_SIS", "--ask", "What is the invoice number?", "--watch", "--again"]
     program = run_program(*words, "--tenant", "demo", api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
     assert program.returncode == 0, program.stderr
@@ -49,7 +49,7 @@ def test_a_uri_is_used_as_it_is(stack: RunningStack) -> None:
 
 
 def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
-    """Each file and each line is a job, found by type, label, status and time; a wrong line does not affect others."""
+    """Each file and line is a job; filters find it by type, label, status and time; a wrong line affects no other."""
     for number in range(2):
         (tmp_path / "in").mkdir(exist_ok=True)
         (tmp_path / "in" / f"{number}.txt").write_text(f"text {number}")
@@ -78,7 +78,7 @@ def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, t
     assert ids_of_jobs(stack, "--tenant", tenant, "--until", "1h") == []
     watched = run_on(stack, "job", "watch", *everything)
     assert watched.returncode == 0, watched.stderr
-    # a line of the list follows its job
+    # a line of the list follows the line of its job
     wait_until(
         lambda: set(ids_of_jobs(stack, "--tenant", tenant, "--status", "succeeded")) == everything,
         "the list did not follow its jobs",
@@ -158,7 +158,7 @@ SUBMIT = ("submit", URI, "-p", "OCR", "--tenant", "demo")
 
 
 def test_a_version_of_the_protocol_is_named(tmp_path: Path) -> None:
-    """Of documents and of lines; the payload has the steps of that version, not of the one that new jobs follow."""
+    """The payload has the steps of the named version, not of the active one, for documents and for lines."""
     assert isinstance(OCR.body, dict)
     second = OCR.body | {"version": 2, "steps": [{"step_id": "read", "step_type": "OCR", "service": "ocr"}]}
     known = {"loaded": True, "new_jobs_percent": 0, "first_loaded_at": None, "jobs": None}
@@ -195,7 +195,7 @@ def test_a_job_that_is_waited_for_is_one_request_more_than_its_protocol() -> Non
 
 
 def test_a_document_whose_job_failed_is_not_submitted_silently() -> None:
-    """stderr has the job, why it failed and what to do; exit code 1, as for a job that fails while it is watched."""
+    """stderr has the job, the reason and the next command; the exit code is 1, as for a watched job that fails."""
     failed = samples.job("FAILED_FINAL") | {"error_code": "INPUT_BROKEN", "error_message": "the input is not a PDF"}
     replay = {"Idempotency-Replayed": "true"}
     known = CannedResponse(202, samples.accepted() | {"status": "FAILED_FINAL"}, replay)

@@ -63,7 +63,7 @@ LONG = "\x1b[2J a\ttext\nof 中文 lines " * 4
 
 
 def long(value: Any, name: str = "") -> Any:
-    """`value` with long free texts of several lines."""
+    """Returns `value` with long free texts of several lines."""
     if isinstance(value, dict):
         return {key: long(each, key) for key, each in value.items()}
     if isinstance(value, list):
@@ -82,7 +82,7 @@ def printed(words: tuple[str, ...], names: tuple[str, ...], *more: str, columns:
 
 @pytest.mark.parametrize(("words", "names"), TABLES, ids=[" ".join(words) for words, _ in TABLES])
 def test_a_row_is_a_line_that_fits_into_the_terminal(words: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """No cell is wrapped and no id shortened; what does not fit is shortened or left out, but not in a pipe."""
+    """No cell is wrapped, no id is shortened; a terminal alone shortens or omits a cell that does not fit."""
     whole = printed(words, names, columns=None)
     assert "…" not in "".join(whole)
     heading, *rows = printed(words, names, columns=80)
@@ -145,7 +145,7 @@ def drawn(*rows: dict[str, Any], width: int | None, wide: bool = False) -> list[
     ],
 )
 def test_columns_are_shortened_and_then_dropped(width: int | None, line: str) -> None:
-    """The one with the highest number first; what is never dropped stays, even where it is longer than the line."""
+    """The column with the highest number is dropped first; required columns stay, also beyond the line's end."""
     assert drawn(row(), width=width)[1] == line
 
 
@@ -196,7 +196,7 @@ def test_an_empty_list_is_a_line_on_stderr(words: tuple[str, ...], body: dict[st
 
 
 def test_a_state_that_this_client_does_not_know_is_an_error_of_one_line() -> None:
-    """An API of another version: it is said, and nothing is shown in part."""
+    """For a state of a newer API the command prints an error, and no part of the job."""
     page = samples.page("job_1")
     page["jobs"][0]["status"] = "ARCHIVED"
     with serving(CannedResponse(body=page)) as api:

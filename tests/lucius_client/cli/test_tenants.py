@@ -44,7 +44,9 @@ class Archive:
 
 
 def test_an_export_names_the_jobs_that_it_lacks(tmp_path: Path) -> None:
-    """A purge may follow it. A feature that is off has no rows; exit code 1 if what it lacks can be restored.
+    """A purge may follow the export.
+
+    A feature that is off has no rows; the exit code is 1 if a missing job can be restored.
 
     Any other refusal ends the export without a file.
     """
@@ -100,7 +102,7 @@ def test_an_export_names_what_is_deleted_while_it_reads(tmp_path: Path) -> None:
 
 
 def test_one_export_at_a_time_writes_a_file(tmp_path: Path) -> None:
-    """The second one ends with one line and changes nothing. Files of a killed export are removed."""
+    """A second export at the same time ends with one line and changes nothing. Files of a killed export are removed."""
     part = tmp_path / "a.tar.gz.part"
     part.mkdir()
     (part / "jobs.jsonl").write_text("of another export")
@@ -117,7 +119,7 @@ def test_one_export_at_a_time_writes_a_file(tmp_path: Path) -> None:
 
 
 def test_a_job_is_replayed_and_its_tenant_leaves(stack: RunningStack, checkout: Path, tmp_path: Path) -> None:
-    """On the stack, since the digests are those of real services; two documents are read, which takes seconds."""
+    """The test runs on the stack, for digests of real services; reading two documents takes seconds."""
     tenant = f"leaver-{uuid.uuid4().hex[:8]}"
     replayed = block("guides/audit.md", "replay", "sh", stack).replace("acme", tenant)
     compared = run(["bash", "-euc", replayed], stack, checkout)

@@ -17,7 +17,7 @@ DEADLINE_S = 120
 
 
 class Terminal:
-    """A program in a terminal of its own; `seen` is its output so far."""
+    """A program in its own pseudo-terminal; `seen` is its output so far."""
 
     def __init__(self, stack: RunningStack, *words: str) -> None:
         self._ours, theirs = pty.openpty()

@@ -70,7 +70,7 @@ async def test_missed_days_are_anchored_later_in_their_order(audited: Audited) -
 @pytest.mark.parametrize("fails_at", range(1, 8))
 @pytest.mark.parametrize("took_effect", [False, True])
 async def test_a_call_that_dies_anywhere(audited: Audited, fails_at: int, took_effect: bool) -> None:
-    """The next call takes the parts as they are; nothing is written twice, and no part changes."""
+    """The next call uses the existing parts; nothing is written twice, and no part changes."""
     await day_with_jobs(audited)
     kept = audited.kept
     with failing(kept, "create", "read", "names", at=[fails_at], after=took_effect):
@@ -104,7 +104,7 @@ async def test_two_calls_at_once_make_one_anchor(audited: Audited, monkeypatch: 
 
 
 async def test_an_anchor_waits_for_heads_and_not_for_ever(audited: Audited) -> None:
-    """A job cannot be read: after some hours the anchor is written, and its part says that a head is missing."""
+    """If a job cannot be read, the anchor is written after some hours, and its part says that a head is missing."""
     await audited.finished()
     await audited.taken()
     job_id = await submitted(audited.world, **ONE | {"idempotency_key": "2"})
@@ -124,7 +124,7 @@ async def test_an_anchor_waits_for_heads_and_not_for_ever(audited: Audited) -> N
 
 
 async def test_anchors_are_read_with_the_tenants_lines(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is longer than a page goes on in the next one."""
+    """A file that is longer than a page continues on the next one."""
     await day_with_jobs(audited)
     await write_anchors(audited.world.context)
     first = audited.today - DAY

@@ -1,4 +1,4 @@
-"""The commands of docs/guides/audit.md about heads and keys, as they stand there."""
+"""The commands of docs/guides/audit.md about heads and keys, run unchanged."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def test_a_clock_that_jumps_over_midnight_and_back(audited: Audited) -> No
 
 
 async def test_a_batch_reads_nothing(audited: Audited) -> None:
-    """Heads come with the hints, and go into the transaction of the feed."""
+    """Heads are in the hints, and are written in the transaction of the feed."""
     job_id = await audited.finished()
     hints, writes = await audited.hints(), noted(audited.feed, "write")
     with failing(audited.world.ledger, "events", "read", error=AssertionError("read")):
@@ -95,7 +95,7 @@ async def test_a_batch_reads_nothing(audited: Audited) -> None:
 
 
 async def test_a_late_reply_to_an_ended_job(audited: Audited) -> None:
-    """It means no public event, and no sweep compares the job: it has a hint of its own."""
+    """It has no public event, and no sweep compares the job: it has its own hint."""
     job_id = await audited.finished()
     await audited.taken()
     audited.world.clock.advance(DAY_S)
@@ -133,7 +133,7 @@ async def test_logs_of_quotas_and_incidents(audited: Audited) -> None:
 
 
 async def test_without_a_key_there_is_nothing(audited: Audited) -> None:
-    """No rows, no columns; and a process without heads ends what was recorded without a gap."""
+    """There are no rows and no columns; a process without heads ends existing heads without a gap."""
     plain = audited.context_without()
     job_id = await submitted(plain, **ONE)
     await audited.hints()
@@ -153,7 +153,7 @@ async def test_without_a_key_there_is_nothing(audited: Audited) -> None:
 
 
 async def test_hints_of_a_process_without_heads_are_read(audited: Audited) -> None:
-    """A rolling change of the setting: the hint has no heads, and the process that takes it records them."""
+    """The setting changes while processes run: the hint has no heads, and the process that reads it records them."""
     job_id = await audited.finished()
     hints = [replace(hint, heads=None) for hint in await audited.hints()]
     await audited.taken(hints)

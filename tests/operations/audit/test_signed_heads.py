@@ -98,7 +98,7 @@ async def test_a_cursor_leaves_out_nothing(audited: Audited, monkeypatch: pytest
 
 @pytest.mark.parametrize("lost", ["of a living job", "of an ended job", "of a quota"])
 async def test_a_window_with_a_row_without_head_is_not_signed(audited: Audited, lost: str) -> None:
-    """Its hint was lost. The request finds that, hints at it again, and says when to come back."""
+    """Its hint was lost. The request finds the row, writes a hint again, and returns a time for the next request."""
     await audited.finished()
     await audited.taken()
     match lost:
@@ -142,7 +142,7 @@ async def test_a_window_must_be_over_and_have_heads(audited: Audited) -> None:
 
 
 async def test_a_purge_leaves_no_window_that_could_be_signed(audited: Audited) -> None:
-    """A tenant whose rows are gone has no heads: a window from before would be signed as empty."""
+    """A tenant whose rows are purged has no heads: a window before the purge would be signed as empty."""
     await audited.finished()
     await audited.taken()
     audited.world.clock.advance(LATER_S)
@@ -156,7 +156,7 @@ async def test_a_purge_leaves_no_window_that_could_be_signed(audited: Audited) -
 
 @pytest.mark.parametrize("ahead", ["the check", "a row"])
 async def test_a_clock_that_jumps_back_signs_no_window_too_early(audited: Audited, ahead: str) -> None:
-    """An hour ahead while the heads are checked, or while a job's event is written: what follows is before that."""
+    """The clock is an hour ahead at the check of the heads, or at a job's event: later rows have earlier times."""
     world = audited.world
     job_id = await submitted(world, **ONE)
     await dispatch(world, job_id)
@@ -203,7 +203,7 @@ async def test_a_busy_tenant_is_signed(audited: Audited) -> None:
 
 
 async def test_requests_check_once_a_minute(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller that asks for ever newer windows costs one check a minute."""
+    """A caller that requests ever newer windows causes one check a minute."""
     checks: list[str] = []
 
     async def counted(context: Any, tenant: str, is_over: Any, **options: Any) -> Any:

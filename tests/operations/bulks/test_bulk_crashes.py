@@ -25,7 +25,7 @@ from tests.worlds.bulks import TENANT, adds_up, later, made, mortal, requests, s
 
 
 async def test_a_lost_call_is_made_up_by_the_sweeper(world: World) -> None:
-    """Every call is lost: pass after pass the sweeper goes on, and forgets a bulk that has ended."""
+    """Each call is lost: the sweeper continues the bulk at each sweep, and deletes the row of an ended bulk."""
     jobs = [await made(world, number) for number in range(130)]
     await later(world)
     bulk = await started(world, BulkAction.CANCEL, status="QUEUED")
@@ -41,7 +41,7 @@ async def test_a_lost_call_is_made_up_by_the_sweeper(world: World) -> None:
 
 
 async def test_a_creation_that_died_leaves_nothing(world: World) -> None:
-    """The directory has its row, and no bulk came: five minutes later the row goes."""
+    """The index has a row without a bulk: the row is deleted five minutes later."""
     with failing(world.context.bulks, "create"), pytest.raises(LedgerUnavailable):
         await started(world, BulkAction.CANCEL)
     await swept(world)
@@ -52,7 +52,7 @@ async def test_a_creation_that_died_leaves_nothing(world: World) -> None:
 
 
 async def test_outcomes_are_kept_of_a_bulk_that_is_cancelled_meanwhile(world: World) -> None:
-    """The acts of the step in hand have been done: their items say so."""
+    """The controls of the current step were applied: their items say so."""
     await made(world, 1)
     await later(world)
     bulk = await started(world, BulkAction.PAUSE, status="QUEUED")
@@ -63,7 +63,7 @@ async def test_outcomes_are_kept_of_a_bulk_that_is_cancelled_meanwhile(world: Wo
 
 @pytest.mark.parametrize("action", [BulkAction.PAUSE, BulkAction.REDRIVE])
 async def test_a_crash_at_each_call(world: World, action: BulkAction) -> None:
-    """Whatever call was the last of a process: each job gets its act once, and the counts add up."""
+    """A process ends after each call in turn: each job gets its control once, and the counts are exact."""
     jobs = [await made(world, number) for number in range(6)]
     for job_id in jobs if action is BulkAction.REDRIVE else ():
         await cancelled(world, job_id)
@@ -86,7 +86,7 @@ async def test_a_crash_at_each_call(world: World, action: BulkAction) -> None:
 
 
 async def test_an_act_that_was_done_is_not_done_again(world: World) -> None:
-    """A worker dies before it writes the outcome; somebody resumes the job; the next worker leaves it running."""
+    """A worker ends before it writes the outcome; an operator resumes the job; no worker pauses it again."""
     job_id = await made(world, 1)
     await later(world)
     bulk = await started(world, BulkAction.PAUSE, status="QUEUED")
@@ -168,7 +168,7 @@ async def test_hundreds_of_jobs(world: World) -> None:
 
 @pytest.mark.long
 async def test_ten_thousand_jobs_through_crashes(world: World) -> None:
-    """Each process dies somewhere; the sweeper's looks alone bring it to its end, each job has its act once."""
+    """Each process ends at a random call; the sweeper alone completes the bulk, and each job has its control once."""
     jobs = [await made(world, number) for number in range(10_000)]
     await later(world)
     bulk, lives = await started(world, BulkAction.CANCEL, status="QUEUED"), random.Random(7)

@@ -1,4 +1,4 @@
-"""Bulks of one tenant do not grow without bound, and keep those of other tenants from nothing (R65)."""
+"""Bulk operations of one tenant are bounded in number, and do not delay those of other tenants (R65)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_in_every_order_two_creations_do_not_exceed_the_limit(monkeypatch: pytes
 
 @pytest.mark.parametrize("early", [False, True])
 async def test_what_is_refused_for_now_is_refused_for_good_after_seven_days(world: World, early: bool) -> None:
-    """With the code of its last refusal; what was taken before stays done, and the bulk ends."""
+    """The item has the code of its last refusal; earlier controls stay applied, and the bulk ends."""
     jobs = [await made(world, number) for number in range(4)]
     for job_id in jobs:
         await cancelled(world, job_id)
@@ -119,7 +119,7 @@ async def test_a_bulk_that_nobody_worked_on_for_weeks_tries_each_job_once(world:
 
 
 async def test_many_bulks_of_one_tenant_hide_no_bulk_of_another(world: World) -> None:
-    """2,500 rows of one tenant are older: one sweep does the work of the other tenant's bulk, whose call was lost."""
+    """2,500 rows of one tenant are older: one sweep continues the other tenant's bulk, whose call was lost."""
     job_id = await made(world, 1)
     for number in range(2500):
         at = world.clock.now() + timedelta(milliseconds=number)

@@ -1,4 +1,4 @@
-"""Bulks of a job and of those below it that failed because of it (R66)."""
+"""Bulk operations on a job and on the jobs below it that failed because of it (R66)."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ async def redriven_whole(world: World, size: int) -> None:
 
 
 async def test_a_tree_is_redriven_with_its_root(world: World) -> None:
-    """Each job that failed because of it, once, after all that it depends on; nobody else."""
+    """Each job that failed because of the root is redriven once, after all its dependencies, and no other job."""
     await redriven_whole(world, 100)
 
 
 @pytest.mark.long
 async def test_a_large_tree_is_redriven_with_its_root(world: World) -> None:
-    """As many as may wait at once, with the two others."""
+    """The tree has as many jobs as may wait at once, and two more."""
     await redriven_whole(world, 998)
 
 
 async def test_a_tree_whose_root_was_redriven_before(world: World) -> None:
-    """The jobs below an earlier one of the chain are found too, whoever of it is named."""
+    """The jobs below an earlier job of the redrive chain are found too, for each job of it that is named."""
     root = await made(world, 1)
     waits = await made(world, 2, dependencies=[root])
     await cancelled(world, root)
@@ -92,7 +92,7 @@ async def test_a_job_that_failed_for_another_one_too(world: World) -> None:
 
 
 async def test_a_root_that_cannot_be_redriven(world: World) -> None:
-    """It makes no bulk."""
+    """No bulk is created."""
     with pytest.raises(NotRedrivable):
         await below(world, await made(world, 1))
     assert await world.context.bulks.list_bulks(TENANT, after=None, limit=9) == []

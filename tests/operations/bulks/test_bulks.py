@@ -1,4 +1,4 @@
-"""Bulks: one control or redrive of many jobs, with an outcome for each (R65)."""
+"""Bulk operations: one control or redrive of many jobs, with an outcome for each (R65)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.worlds.bulks import TENANT, later, made, outcomes, started, status, w
 
 
 async def test_every_job_of_the_filter_has_an_outcome(world: World) -> None:
-    """Those that were there before the bulk, of the tenant; later ones, and others' ones, are not touched."""
+    """The bulk covers the tenant's jobs that existed before it; later jobs and other tenants' jobs stay unchanged."""
     meant = [await made(world, number, labels={"team": "red"}) for number in range(45)]
     other = await made(world, 100)
     foreign = await made(world, 101, tenant_id="tenant_b", labels={"team": "red"})
@@ -36,7 +36,7 @@ async def test_every_job_of_the_filter_has_an_outcome(world: World) -> None:
 
 
 async def test_each_action_is_that_of_its_route(world: World) -> None:
-    """Pause, resume, cancel and redrive; what a job refuses is its outcome, with the problem's code."""
+    """Pause, resume, cancel and redrive; a refusal by a job is its outcome, with the problem's code."""
     first, second = await made(world, 1), await made(world, 2)
     await later(world)
     assert (await worked(world, await started(world, BulkAction.PAUSE))).done == 2
@@ -76,7 +76,7 @@ async def test_a_dry_run_counts_and_writes_nothing(world: World) -> None:
 
 
 async def test_a_key_makes_one_bulk(world: World) -> None:
-    """Asked for again it is the same bulk; with another body it is refused."""
+    """A second request with the key returns the same bulk; with another body it is refused."""
     await made(world, 1)
     await later(world)
     first = await started(world, BulkAction.PAUSE, key="k", status="QUEUED")
@@ -90,7 +90,7 @@ async def test_a_key_makes_one_bulk(world: World) -> None:
 
 
 async def test_what_is_refused_for_now_is_tried_later(world: World) -> None:
-    """A limit lets two in: the others stay open, and go in as places come free."""
+    """A limit admits two jobs: the others stay open, and are admitted as places become free."""
     jobs = [await made(world, number) for number in range(6)]
     for job_id in jobs:
         await cancelled(world, job_id)

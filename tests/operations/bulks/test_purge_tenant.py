@@ -61,7 +61,7 @@ async def test_nothing_is_left_but_what_is_named(purging: Purging) -> None:
     assert expected <= kinds, expected - kinds
     assert any(name[0] == "blobs" for name in before)
     [blob] = purging.texts.kept  # of two tenants: equal bodies are one blob
-    # a list of all tenants, which is read once, however long the feed is
+    # a list of all tenants, which is read once, for a feed of any length
     dropped = noted(purging.context.bulks, "drop_due_before")
     bulk = await purging.worked(await purging.started())
     assert (bulk.state, bulk.refused, bulk.open, len(dropped)) == (BulkState.DONE, 0, 0, 1)
@@ -104,7 +104,7 @@ async def test_a_tenant_with_living_jobs_is_refused(purging: Purging) -> None:
 
 @pytest.mark.parametrize("steps", [0, 30])
 async def test_asked_twice_it_is_one_purge(purging: Purging, steps: int) -> None:
-    """For the same reason, however far it is; for another one it is a conflict while it runs."""
+    """A request with the same reason returns the same purge; another reason is a conflict while the purge runs."""
     bulk = await purging.started()
     for number in range(3000):
         await purging.archive.put(f"{VICTIM}/202601/job_{number}.json", "{}")
@@ -206,7 +206,7 @@ async def test_two_workers_purge_while_jobs_come(purging: Purging, monkeypatch: 
 
 
 async def test_a_purge_that_dies_anywhere_is_finished(purging: Purging, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of all writes fail; what is called again goes on, and the end is the same."""
+    """A fifth of all writes fail; a repeated call continues, and the result is the same."""
     bulk, chance, failed = await purging.started(), random.Random(1), 0
     for name in ("write", "submit_transaction"):
         honest = getattr(type(purging.account.of("x")), name)

@@ -166,7 +166,7 @@ async def test_a_job_that_cannot_be_read_holds_up_no_other(fed: Fed) -> None:
 
 
 async def test_two_processes_in_every_order(world: World) -> None:
-    """Race feed: each with its own memory, both with the same and with other hints; at every call either goes first."""
+    """Race feed: two processes have shared and own hints, and at each call either goes first."""
     first = of(world)
     jobs = [await first.finished(), await first.finished(idempotency_key="2")]
     hints = await first.hints()
@@ -182,7 +182,7 @@ async def test_two_processes_in_every_order(world: World) -> None:
 
 
 class Turns(MemoryFeed):
-    """Lets one of those that wait go on at a time, by the order that it was given."""
+    """Lets one of the waiting processes continue at a time, in the given order."""
 
     def __init__(self, order: str) -> None:
         super().__init__()
