@@ -13,7 +13,7 @@ _Method = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Fault:
-    """Stands before methods of `target` until it `ends`, or its `with` is over."""
+    """Intercepts methods of `target` until it `ends`, or its `with` is over."""
 
     def __init__(self, target: Any, names: tuple[str, ...], call: Callable[..., Coroutine[Any, Any, Any]]) -> None:
         self._target = target

@@ -1,7 +1,7 @@
 """Operations at the same time, in every order: each call of a port is a point where another may go first.
 
-A scenario is run again and again, once for each order of its calls, up to a bound on how often one is interrupted
-though it could go on (two interruptions find nearly every race there is, and orders stay few).
+A scenario runs once for each order of its calls, up to a bound on the interruptions of an operation that could continue
+(two interruptions find nearly every known race, and orders stay few).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Ended:
 
 
 class Meeting:
-    """One world, and operations that meet in it in one order."""
+    """One world, and operations that run in it in one order."""
 
     def __init__(self, prefix: tuple[int, ...]) -> None:
         self._prefix = prefix
@@ -160,7 +160,7 @@ class Meeting:
 
 
 class Killed(Exception):
-    """The process is over: none of its calls takes effect from now on."""
+    """The process is killed: none of its later calls takes effect."""
 
 
 class _Port:
@@ -190,7 +190,7 @@ async def _ended(work: Coroutine[Any, Any, Any]) -> Ended:
 
 
 async def _let_run() -> None:
-    """Every task goes to its next point: then the loop has nothing ready."""
+    """Lets each task reach its next point: then the loop has no ready task."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # asyncio has no other way to ask
     while ready:  # noqa: ASYNC110  # nobody signals that nothing is left to do
         await asyncio.sleep(0)

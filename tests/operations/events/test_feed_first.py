@@ -37,7 +37,7 @@ async def settled(fed: Fed) -> None:
 
 
 async def test_a_job_is_in_the_feed_without_a_message(fed: Fed) -> None:
-    """And HEAD is read once, as `tell` reads it."""
+    """HEAD is read once, as `tell` reads it."""
     process, calls = first(fed), noted(fed.feed, "head")
     job_id = await process.finished()
     await settled(process)
@@ -95,7 +95,7 @@ async def test_a_feed_that_hangs_or_breaks_delays_an_end_by_the_bound_at_most(
 
 
 async def test_processes_write_one_feed_at_once(fed: Fed) -> None:
-    """Conflicts cost a read of HEAD; each event is in the feed once, whoever wrote it."""
+    """A conflict costs a read of HEAD; each event is in the feed once, from any of the writers."""
     processes = [first(fed), first(fed), fed]
     jobs = await asyncio.gather(
         *(each.finished(idempotency_key=f"{turn}-{n}") for turn in range(5) for n, each in enumerate(processes))
@@ -144,7 +144,7 @@ async def test_later_hints_are_messages(fed: Fed) -> None:
 
 
 async def test_feed_and_queue_are_away(world: World) -> None:
-    """The end of the job succeeds, and says that its hint is lost: the sweeper looks at it in a minute."""
+    """The end of the job succeeds, and reports that its hint is lost: the sweeper repairs the feed in a minute."""
     fed, queue = refusing(world)
     assert isinstance(queue, Refusing)
     queue.refuses, process = True, first(fed)

@@ -49,7 +49,7 @@ async def test_what_people_change_at_a_gate(fed: Fed) -> None:
 
 
 async def test_the_life_of_a_breaker_and_its_incident(fed: Fed) -> None:
-    """It opens by the ends of jobs, the sweeper opens its incident, somebody resets it, and both are over."""
+    """Ends of jobs open it, the sweeper opens its incident, an operator resets it, and both end."""
     await opened(fed.world, waiting=0)
     await swept(fed)
     await quotas.reset_breaker(fed.world.context, fed.world.orchestrations, OCR, OPERATOR)
@@ -61,7 +61,7 @@ async def test_the_life_of_a_breaker_and_its_incident(fed: Fed) -> None:
 
 
 async def test_a_breaker_that_time_and_good_ends_close(fed: Fed) -> None:
-    """Half-open is no event; whoever lets the next ones in hints at what time has done."""
+    """Half-open is no event; the process that admits the next jobs writes the hint for the transition by time."""
     jobs = await opened(fed.world)
     fed.world.clock.advance(MINUTE)
     await swept(fed)
@@ -75,7 +75,7 @@ async def test_a_breaker_that_time_and_good_ends_close(fed: Fed) -> None:
 
 
 async def test_an_incident_of_a_job(fed: Fed) -> None:
-    """Opened by the job's end, with the job's id; whatever settles it is one event that says which."""
+    """The job's end opens it, with the job's id; its settlement is one event that names the action."""
     ends_of = {"RESOLVED": resolve, "DISMISSED": dismiss, "RETRIED": retry}
     for state, settle in ends_of.items():
         incident_id = await an_incident(fed.world)
@@ -100,7 +100,7 @@ async def test_a_redrive_settles_its_incident(fed: Fed) -> None:
 
 
 async def test_what_belongs_to_no_tenant(fed: Fed) -> None:
-    """Rules for every tenant, gates over all of them and their incidents are in the feed of `=platform`."""
+    """Rules for each tenant, gates over all tenants and their incidents are in the feed of `=platform`."""
     over_all = Gate.over_all(GateKind.SERVICE, "ocr")
     await ruled(fed.world, EVERYBODY, max_active=5)
     await held(fed.world, over_all)
@@ -117,7 +117,7 @@ async def test_what_belongs_to_no_tenant(fed: Fed) -> None:
 
 
 async def test_who_reads_the_feed_of_no_tenant(fed: Fed) -> None:
-    """Callers of all tenants; and filters by job leave out what is of none."""
+    """Callers of all tenants read it; filters by job omit its events."""
     await ruled(fed.world, EVERYBODY, max_active=5)
     await fed.taken()
     everybody = Caller(actor="ops", scopes=frozenset({Scope.READ}), tenant=None, sees_all=True)
@@ -163,7 +163,7 @@ async def test_filters_find_what_concerns_a_job_or_a_type(fed: Fed) -> None:
 
 
 async def test_nothing_is_done_for_it_where_events_are_off(world: World) -> None:
-    """No hint, no feed, and a gate of which nothing is left goes from its admission state with the change."""
+    """There is no hint and no feed, and the change removes an unset gate from its admission state."""
     assert world.context.events is None
     await ruled(world, OCR, max_active=5)
     await quotas.delete_rule(world.context, world.orchestrations, OCR, OPERATOR, rule_seq=None)

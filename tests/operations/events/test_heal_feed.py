@@ -24,7 +24,7 @@ __all__ = ["fed"]  # a fixture
 
 
 async def test_an_old_jobs_mark_that_was_lost_comes_with_the_look_at_the_new_one(fed: Fed) -> None:
-    """Its hint was lost, and who wrote the new job's end died before it looked at the old one."""
+    """Its hint was lost, and the process that wrote the new job's end died before it checked the old one."""
     world = fed.world
     old = await submitted(world, **ONE)
     await control_job(
@@ -95,7 +95,7 @@ async def test_a_living_job_whose_hint_was_lost_is_hinted_at_by_the_next_pass(fe
 
 
 async def test_a_list_row_waits_for_the_hint_of_its_job(world: World) -> None:
-    """Else the next pass would not find the job behind, and nobody would hint at it."""
+    """Otherwise the next sweep would not find the job, and no process would write its hint."""
     fed, queue = refusing(world)
     job_id = await submitted(fed.world, **ONE)
     await dispatch(fed.world, job_id)
@@ -147,7 +147,7 @@ async def test_a_job_is_archived_once_its_events_are_in_the_feed(fed: Fed) -> No
 
 
 async def test_a_feed_that_cannot_be_written_keeps_no_rows_for_ever(world: World) -> None:
-    """Two days longer than their time, with a look each hour."""
+    """Rows stay for two days beyond their retention, with a check each hour."""
     fed, queue = refusing(world)
     queue.refuses = True
     settings = replace(fed.world.context.settings, retention_days=1.0, idempotency_ttl_days=1.0)

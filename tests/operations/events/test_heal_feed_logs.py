@@ -78,7 +78,7 @@ async def test_the_last_change_of_a_gate_is_not_forgotten_before_its_feed_has_it
 
 
 async def test_a_gate_that_is_changed_again_is_not_forgotten(fed: Fed) -> None:
-    """Race last-rule: between the sweeper's look at the admission state and its write somebody sets another rule."""
+    """Race last-rule: an operator sets another rule between the sweeper's read of the admission state and its write."""
     await ruled(fed.world, OCR, max_active=5)
     await quotas.delete_rule(fed.world.context, fed.world.orchestrations, OCR, OPERATOR, rule_seq=None)
     await fed.taken()
@@ -114,7 +114,7 @@ async def test_a_pass_whose_time_is_over_compares_nothing_more(fed: Fed) -> None
 
 @pytest.mark.parametrize("kind", ["job", "of no job", "platform"])
 async def test_lost_hints_at_an_incident(fed: Fed, kind: str) -> None:
-    """It stands in the list of open ones until its feed has its end, and nobody is shown it there."""
+    """The incident stays in the list of open ones until its feed has its end, and no reader sees it there."""
 
     async def begin() -> str:
         if kind == "job":
@@ -137,7 +137,7 @@ async def test_lost_hints_at_an_incident(fed: Fed, kind: str) -> None:
 
 
 async def test_who_settles_a_jobs_incident_dies_before_anybody_knows(fed: Fed) -> None:
-    """The list says open: the pass of the hour reads the incident itself."""
+    """The list has it as open: the hourly sweep reads the incident itself."""
     incident_id = await an_incident(fed.world)
     await fed.taken()
     with failing(fed.world.index.incidents, "enter_open"), pytest.raises(LedgerUnavailable):
@@ -181,7 +181,7 @@ async def whole(fed: Fed, *gates: Gate) -> None:
 
 @pytest.mark.parametrize("act", ["set", "delete", "default", "resolve", "retry", "raise", "settle"])
 async def test_a_process_that_dies_at_any_call(act: str) -> None:
-    """And takes the hints with it that it had noted: within two hours each feed has what was logged."""
+    """Its hints are lost with it: within two hours each feed has the logged events."""
     for number in range(1, 100):
         fed = of(limited(built(MemoryLedger())))
         await ruled(fed.world, OCR, max_active=5)
@@ -217,7 +217,7 @@ async def test_a_process_that_dies_at_any_call(act: str) -> None:
 
 
 async def test_a_job_goes_after_its_incidents_events(world: World) -> None:
-    """Its rows stay while the feed is behind its incident, and its mark in the feed goes with them."""
+    """Its rows stay while the feed lacks its incident's events, and its mark in the feed is deleted with them."""
     settings = replace(world.context.settings, retention_days=1, idempotency_ttl_days=1)
     fed, queue = refusing(replace(world, context=replace(world.context, settings=settings)))
     incident_id = await an_incident(fed.world)
@@ -240,7 +240,7 @@ async def test_a_job_goes_after_its_incidents_events(world: World) -> None:
 
 
 async def test_old_events_of_no_tenant_go_too(fed: Fed) -> None:
-    """And those of a tenant that has gates and never had a job."""
+    """Events of a tenant with gates and without jobs are deleted too."""
     await ruled(fed.world, EVERYBODY, max_active=5)
     await ruled(fed.world, Gate(GateKind.TENANT, "tenant_z"), max_active=5)
     await fed.taken()

@@ -101,7 +101,7 @@ async def test_an_incident_that_is_over_is_forgotten_and_comes_no_second_time(gi
 
 
 async def test_an_incident_that_is_open_for_long(given: Hooked) -> None:
-    """Its row goes and comes back without an event; later somebody settles it, and another one is opened."""
+    """Its row is deleted and written again without an event; later an operator settles it, and another one opens."""
     incident = await opened(given)
     await write_feed(given.world.context, await hinted(given))
     await pruned(given, GONE)
@@ -147,7 +147,7 @@ async def refused(given: Hooked, hook_id: str, count: int) -> None:
 
 
 async def test_a_webhook_s_log_keeps_what_is_shown(given: Hooked) -> None:
-    """Its last entries, still one behind the other; who dies in the middle leaves the rest to the next day."""
+    """Its last entries stay chained; a process that dies during the deletion leaves the rest to the next day."""
     hook, other = await given.hook(), await given.hook("https://other.example")
     await refused(given, hook.id, MAX_LOG + 120)
     shown = await list_hook_log(given.world.context, TENANT, hook.id)
@@ -165,7 +165,7 @@ async def test_a_webhook_s_log_keeps_what_is_shown(given: Hooked) -> None:
 
 @pytest.mark.parametrize("retention", [None, 10])
 async def test_the_log_of_a_webhook_that_is_no_more(given: Hooked, retention: int | None) -> None:
-    """It has a retention of its own, so that it ends where jobs are kept for ever."""
+    """It has its own retention, so that it is deleted where jobs are kept without limit."""
     settings = replace(given.world.context.settings, retention_days=retention, change_log_days=40)
     given = replace(given, world=replace(given.world, context=replace(given.world.context, settings=settings)))
     removed, kept = await given.hook(), await given.hook("https://other.example")

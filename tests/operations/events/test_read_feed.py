@@ -106,7 +106,7 @@ async def test_a_filter_that_nothing_fits_comes_to_an_end(world: World) -> None:
 
 
 async def test_what_is_written_between_two_reads_is_no_gap(world: World) -> None:
-    """The rows are read, and then HEAD, which is further then: what lies between is there."""
+    """The rows are read before HEAD, which is further by then: the rows between them exist."""
     feed = await filled(3)
     at_end = (await read(world, feed, "latest")).next
     text = '{"id": "4", "data": {"jobType": "OCR"}}'
@@ -117,7 +117,7 @@ async def test_what_is_written_between_two_reads_is_no_gap(world: World) -> None
 
 
 async def test_a_page_with_events_is_one_read(world: World) -> None:
-    """And an empty one two: who follows a busy tenant reads little more than its events."""
+    """An empty page needs two: a subscriber of a busy tenant reads few rows beside its events."""
     feed = await filled(3)
     calls = noted(feed, "events", "head")
     page = await read(world, feed, "earliest", limit=2)
@@ -128,7 +128,7 @@ async def test_a_page_with_events_is_one_read(world: World) -> None:
 
 
 async def test_cursors_that_hold_no_more(world: World) -> None:
-    """Of another table, of what is kept no more, and of what never was: the earliest that holds comes with it."""
+    """A cursor of another table, of deleted events, or of no event: the error has the earliest valid cursor."""
     feed = await filled(10)
     at_three = (await read(world, feed, "earliest", limit=3)).next
     latest = (await read(world, feed, "latest")).next
@@ -184,7 +184,7 @@ async def test_a_request_reaches_its_own_tenants_feed_alone(world: World) -> Non
 
 
 async def test_events_stay_for_their_days(world: World) -> None:
-    """Of every tenant; one whose rows cannot be reached keeps its own, and holds up nobody."""
+    """The events of each tenant; a tenant whose rows cannot be read keeps its own, and delays no other."""
     feed = await filled(250)
     await submitted(world)
     context = changed(world.context, feed=feed)
@@ -247,7 +247,7 @@ async def test_a_page_reads_no_more_than_it_needs(world: World) -> None:
 
 
 async def test_a_page_of_large_events_ends_early_and_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """About 4 MiB are looked at; the next page begins where it ended, and each page has a row at least."""
+    """A page reads about 4 MiB; the next page starts at its end, and each page has at least one row."""
     feed = MemoryFeed()
     # a row holds 32,768 characters of an event
     monkeypatch.setattr("shared.operations.events.read_feed.MAX_CHARACTERS", 100_000)

@@ -35,7 +35,7 @@ from tests.operations.support import dispatch, limited, service_sends, submitted
 from tests.worlds.gates import apart
 from tests.worlds.jobs import ONE, asks, nothing, posts
 
-FIRST, SECOND, THIRD = "job_2", "job_4", "job_6"  # each creation checks its plan under a number of its own
+FIRST, SECOND, THIRD = "job_2", "job_4", "job_6"  # each creation checks its plan under its own number
 
 
 def ends(job_id: str) -> Work:
@@ -59,7 +59,7 @@ def sweeps() -> Work:
 
 
 def counts() -> Work:
-    """Another process counts the tenant's jobs, as for a quota of which it has just heard."""
+    """Counts the tenant's jobs in another process, as for a quota that it has just read."""
 
     async def work(world: World) -> None:
         stored = await world.context.admissions.read("tenant_a")
@@ -184,7 +184,7 @@ def remaining(world: World) -> list[str]:
 
 
 async def state_of(world: World) -> str:
-    """Everything that a sweep goes by, to the second."""
+    """Returns the state that a sweep depends on, without fractions of a second."""
     active = [
         (row.job_id, row.counted_place, row.check_at.replace(microsecond=0)) for row in world.index.active.values()
     ]
@@ -274,7 +274,7 @@ def test_the_admission_in_every_order_for_long(name: str) -> None:
 
 
 async def test_a_resumed_job_that_was_let_in_keeps_its_place(world: World) -> None:
-    """Race place: its pause looked at it before the resume, and takes the place away after it; of two interruptions."""
+    """Race place: its pause read it before the resume, and takes the slot away after it; of two interruptions."""
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     await prepared(world, Case(()))
     index, other = world.index, apart(world)
@@ -287,7 +287,7 @@ async def test_a_resumed_job_that_was_let_in_keeps_its_place(world: World) -> No
 
 
 def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
-    """A hold ends by time beside a cancel of the job that waits for it and a resume at a full gate: no line is lost."""
+    """A hold ends beside a cancel of the job that waits for it and a resume at a full gate: no queue is lost."""
 
     async def scenario(meeting: Meeting) -> None:
         world = replace(meeting.world, context=changed(meeting.world.context, gate_directory=GateDirectory()))

@@ -1,4 +1,4 @@
-"""Divisions that meet each other, creations, ends and resets, in every order of their calls (R54, R61)."""
+"""Divisions concurrent with each other, creations, ends and resets, in every order of their calls (R54, R61)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ LIMIT = 2
 
 
 def wrong(world: World) -> str | None:
-    """More than the limit is lent, or inside."""
+    """Returns a fault if more than the limit is lent or admitted."""
     admissions = [
         stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
     ]
@@ -134,7 +134,7 @@ def explore(name: str, *, kills: Iterable[int], interruptions: int = 1) -> int:
 
 
 def test_divisions_in_every_order() -> None:
-    """Race division: never more lent than there is, and no job waits beside a free slot afterwards.
+    """Race division: the total lent is never above the limit, and no job waits beside a free slot afterwards.
 
     `make test-long` has the other cases.
     """
@@ -181,7 +181,7 @@ OPENING_LIMIT = 4
 
 
 def over_the_limit(world: World) -> str | None:
-    """More than the number is lent, or inside."""
+    """Returns a fault if more than the number is lent or admitted."""
     found = [
         stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
     ]
@@ -216,9 +216,7 @@ OPENINGS = {
     ],
 )
 def test_an_opening_in_every_order(name: str, interruptions: int) -> None:
-    """Race division: never more inside than the number; it opens once, or was reset; allocation record and log say the
-    same.
-    """
+    """Race division: never more admitted than the number; it opens once, or was reset; record and log agree."""
 
     async def scenario(meeting: Meeting) -> None:
         world = limited(meeting.world)

@@ -30,7 +30,7 @@ from tests.worlds.gates import (
 
 
 async def test_an_idle_platform_starts_the_jobs_of_any_tenant(world: World) -> None:
-    """At once, though each comes for the first time; the one too many waits, and goes in with the first end."""
+    """At once, though each tenant is new; the job above the limit waits, and is admitted at the first end."""
     world = limited(world, max_inflight=4, overflow="stage")
     jobs = [await created(world, number, f"tenant_{number}") for number in range(5)]
     assert await statuses(world, jobs) == [JobStatus.QUEUED] * 4 + [JobStatus.THROTTLED]
@@ -55,7 +55,7 @@ async def test_places_that_one_tenant_does_not_need_are_anothers(world: World) -
 
 @pytest.mark.parametrize("backlog", [60, pytest.param(900, marks=pytest.mark.long)])
 async def test_a_lone_tenant_starts_within_five_starts(world: World, backlog: int) -> None:
-    """A backlog of another keeps nobody out: every place that comes back is given anew."""
+    """A backlog of another tenant keeps no tenant out: each returned slot is lent again."""
     world = limited(world, max_inflight=4, overflow="stage")
     for number in range(backlog):
         await created(world, number, "many")
@@ -106,7 +106,7 @@ async def test_place_time_follows_the_weights(world: World) -> None:
 
 
 async def test_a_limit_over_jobs_that_run_lends_nothing_until_they_ended(world: World) -> None:
-    """All of them are counted first, whose tenants never had a gate; then each end makes room below the limit only."""
+    """All jobs are counted first, also of tenants without a gate; then each end frees a slot below the limit only."""
     for number in range(9):
         await created(world, number, f"tenant_{number % 3}")
     await ruled(world, PLATFORM, max_active=7)
@@ -124,7 +124,7 @@ async def test_a_limit_over_jobs_that_run_lends_nothing_until_they_ended(world: 
 
 
 async def test_a_change_of_the_rule_counts_at_once(world: World) -> None:
-    """A higher number lets in, a lower one stops nothing that runs, and without a rule everybody goes."""
+    """A higher number admits jobs, a lower one stops no running job, and without a rule all jobs are admitted."""
     await ruled(world, PLATFORM, max_active=2)
     for number in range(8):
         await created(world, number, f"tenant_{number % 2}")
@@ -140,7 +140,7 @@ async def test_a_change_of_the_rule_counts_at_once(world: World) -> None:
 
 
 async def test_a_hold_of_the_platform_stops_every_tenant(world: World) -> None:
-    """Those of priority emergency too, and who has never been here; its end lets all go on."""
+    """Jobs of priority emergency and of new tenants too; its end admits all."""
     await ruled(world, PLATFORM, max_active=3)
     await quotas.hold(world.context, world.orchestrations, PLATFORM, OPERATOR, until=None)
     for number in range(4):
@@ -168,7 +168,7 @@ async def test_a_rate_over_all_tenants_is_exact_to_the_job(world: World, hours: 
 
 
 async def test_a_narrow_and_a_broad_limit_leave_no_place_unused(world: World) -> None:
-    """A place of the platform is not lent to a job that its type holds back."""
+    """A slot of the platform is not lent to a job that its type's gate holds."""
     await ruled(world, Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), max_active=1)
     await ruled(world, PLATFORM, max_active=3)
     for number in range(6):
@@ -187,7 +187,7 @@ async def test_a_narrow_and_a_broad_limit_leave_no_place_unused(world: World) ->
 
 
 async def test_without_the_queue_lines_move_by_the_sweeps_alone(world: World) -> None:
-    """Every call is lost: each sweep lends what came back."""
+    """Each call is lost: each sweep lends the returned slots."""
     world = limited(world, max_inflight=2, overflow="stage")
     for number in range(8):
         await created(world, number, f"tenant_{number}")

@@ -32,7 +32,7 @@ from tests.worlds.gates import (
 
 
 async def test_nobody_saves_up_places_while_there_is_room(world: World) -> None:
-    """A tenant that ran alone for ten hours is level with whoever comes at the moment at which places run short."""
+    """A tenant that ran alone for ten hours has the same share as a tenant that arrives when slots run short."""
     await ruled(world, PLATFORM, max_active=4)
     for number in range(3):
         await created(world, number, "busy")
@@ -53,7 +53,7 @@ async def test_nobody_saves_up_places_while_there_is_room(world: World) -> None:
 
 
 async def test_place_time_is_that_of_the_latest_clock(world: World) -> None:
-    """Processes whose clocks differ by a second take turns at an admission state: no second counts twice."""
+    """Processes whose clocks differ by a second use an admission state in turn: no second is counted twice."""
     world = limited(world, max_inflight=50, overflow="stage")
     await created(world, 0, "a")
     began = world.clock.now()
@@ -76,7 +76,7 @@ async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) ->
 
 
 async def test_a_rate_of_the_tenant_and_a_limit_over_all(world: World) -> None:
-    """Its own rate opens by time, and then it asks for a place: it does not wait for the sweeper."""
+    """Its own rate admits by time, and then it requests a slot: it does not wait for the sweeper."""
     await ruled(world, PLATFORM, max_active=4)
     await ruled(world, Gate(GateKind.TENANT, "a"), max_per_hour=360, burst=1)
     for number in range(30):
@@ -95,7 +95,7 @@ async def test_a_rate_of_the_tenant_and_a_limit_over_all(world: World) -> None:
 
 
 async def test_a_number_that_is_set_again_counts_who_is_inside(world: World) -> None:
-    """While the gate had none nobody asked: so all are counted anew, before anything is lent."""
+    """Without a number no job requests a slot: so all jobs are counted again, before any slot is lent."""
     await ruled(world, PLATFORM, max_active=2)
     world.clock.advance(1)
     await ruled(world, PLATFORM, max_active=None)
@@ -109,7 +109,7 @@ async def test_a_number_that_is_set_again_counts_who_is_inside(world: World) -> 
 
 
 async def test_jobs_of_a_process_that_did_not_know_the_rule_yet_are_counted(world: World) -> None:
-    """For ten seconds it starts jobs of any tenant: those are inside too."""
+    """For ten seconds it starts jobs of any tenant: those are counted too."""
     other = apart(world)
     await created(other, 0, "first")
     await ruled(world, PLATFORM, max_active=3)
@@ -125,7 +125,7 @@ async def test_jobs_of_a_process_that_did_not_know_the_rule_yet_are_counted(worl
 
 @pytest.mark.parametrize("kind", ["hold", "emergency"])
 async def test_who_passes_a_limit_counts(world: World, kind: str) -> None:
-    """An emergency, or a job that somebody admitted, of a tenant that was lent nothing: others get less."""
+    """An emergency, or a job that an operator admitted, of a tenant without lent slots: others get fewer."""
     await ruled(world, PLATFORM, max_active=2)
     await ruled(world, Gate(GateKind.TENANT, "vip"), emergency_max_active=5)
     if kind == "hold":
@@ -144,7 +144,7 @@ async def test_who_passes_a_limit_counts(world: World, kind: str) -> None:
 
 
 async def test_a_line_at_another_gate_has_no_request_refused(world: World) -> None:
-    """Jobs of the tenant that wait at another gate say nothing about this one."""
+    """Jobs of the tenant that wait at another gate do not count for this one."""
     world = limited(world, max_inflight=5, overflow="reject")
     held = Gate(GateKind.TYPE, "a", "OCR")
     await quotas.hold(world.context, world.orchestrations, held, OPERATOR, until=None)
@@ -175,7 +175,7 @@ async def test_a_gate_without_a_number_is_not_divided_at_each_end(world: World, 
 
 @pytest.mark.parametrize("seconds", [150, pytest.param(3600, marks=pytest.mark.long)])
 async def test_calls_under_contention_are_bounded(world: World, seconds: int) -> None:
-    """Three processes, five tenants that always wait: what is on its way does not grow, and never dies."""
+    """With three processes and five tenants that always wait, fewer than 40 division calls are in the queue."""
     world = limited(world, max_inflight=5, overflow="stage")
     processes = [world, apart(world), apart(world)]
     calls: Any = world.context.bus.admission_calls
@@ -198,7 +198,7 @@ async def test_calls_under_contention_are_bounded(world: World, seconds: int) ->
 
 
 async def test_a_call_without_a_request_ends_with_the_next_divisions(world: World) -> None:
-    """While jobs always wait each division is behind: such calls, sent each second, do not add up."""
+    """While jobs always wait each division is late: such calls, sent each second, do not accumulate."""
     world = limited(world, max_inflight=1, overflow="stage")
     calls: Any = world.context.bus.admission_calls
     await created(world, 1, "t0")
@@ -212,7 +212,7 @@ async def test_a_call_without_a_request_ends_with_the_next_divisions(world: Worl
 
 @pytest.mark.parametrize("broken", ["read", "write_admission"])
 async def test_a_admission_that_cannot_be_reached_holds_up_no_other(world: World, broken: str) -> None:
-    """Its tenant keeps what it was lent, and the others are lent the rest."""
+    """Its tenant keeps its lent slots, and the others are lent the rest."""
     world = limited(world, max_inflight=4, overflow="stage")
     running = await created(world, 0, "sick")
     assert (await allocation_record(world)).accounts["sick"].granted == 4
@@ -236,7 +236,7 @@ async def test_a_admission_that_cannot_be_reached_holds_up_no_other(world: World
 
 
 async def test_who_stays_in_line_asks_though_others_of_its_tenant_went_in(world: World) -> None:
-    """A hold ends by time: one type starts at once, the other needs a place of its gate over all tenants."""
+    """A hold ends by time: one type starts at once, the other needs a slot of its gate over all tenants."""
     await ruled(world, Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), max_active=1)
     until = world.clock.now() + timedelta(seconds=20)
     await quotas.hold(world.context, world.orchestrations, Gate(GateKind.TENANT, "a"), OPERATOR, until=until)

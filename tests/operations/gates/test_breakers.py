@@ -91,7 +91,7 @@ async def test_a_crash_counts_an_end_once(world: World, turn: int, *, after: boo
 
 
 async def test_an_end_that_others_wait_for_counts_once(world: World) -> None:
-    """It gives its place back before its dependants hear, and its row goes later."""
+    """It returns its slot before its dependants are notified, and its row is deleted later."""
     await with_breaker(world)
     first, second = await posted(world, 1, 2)
     await posted(world, 3, dependencies=[first])
@@ -115,7 +115,7 @@ async def test_two_ends_at_once_open_it_once(world: World) -> None:
 
 
 async def test_a_breaker_of_the_rule_for_every_tenant(world: World) -> None:
-    """Each tenant's type has one of its own; where nothing else is set its epoch stays."""
+    """Each tenant's type has its own breaker; where no other value is set its epoch stays."""
     world.context.process.gate_directory.forget()
     await with_breaker(world, Gate(GateKind.TYPE, EVERY, EVERY))
     jobs = await posted(world, 1, 2)
@@ -130,7 +130,7 @@ async def test_a_breaker_of_the_rule_for_every_tenant(world: World) -> None:
 
 
 async def test_a_reset_lets_them_in(world: World) -> None:
-    """Closed at once, with an entry of who and why; again it changes nothing; a gate without a breaker is refused."""
+    """It closes at once, its log has operator and reason; a repetition changes nothing; without a breaker it is refused."""
     waiting = await opened(world)
     changed = await quotas.reset_breaker(world.context, world.orchestrations, OCR, OPERATOR)
     assert changed.after is not changed.before
@@ -154,7 +154,7 @@ async def test_a_reset_lets_them_in(world: World) -> None:
 
 
 async def test_a_breaker_that_is_taken_away_lets_them_in(world: World) -> None:
-    """And one that is set again begins anew, in another epoch."""
+    """A breaker that is set again starts in another epoch."""
     waiting = await opened(world)
     await ruled(world, OCR, breaker=None, max_active=50)
     assert await inside(world, waiting) == waiting
@@ -164,7 +164,7 @@ async def test_a_breaker_that_is_taken_away_lets_them_in(world: World) -> None:
 
 
 async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
-    """`explain` and the view say until when, half-open how many; the first one's time is the end of the cool-down."""
+    """`explain` and the view have the end, or the number of probes; the first job's time is the end of the cool-down."""
     waiting = await opened(world)
     breaker = await breaker_of(world)
     standings = [await read_position(world.context, (await world.job(job_id)).job) for job_id in waiting]

@@ -42,9 +42,10 @@ def skewed(world: World, skew_s: float) -> World:
 
 
 async def delivered(world: World, handler: World, *, until: datetime) -> int:
-    """Delivers the calls of the queue, each at its time by the bus's clock, to the process `handler`; their number.
+    """Delivers the calls of the queue, each at its time by the bus's clock, to the process `handler`; returns their
+    number.
 
-    A delivery takes 0.1 s. The orchestrations hear of each admission; no sweep runs.
+    A delivery takes 0.1 s. The orchestrations receive each admission; no sweep runs.
     """
     queue: Any = world.context.bus.admission_calls
     count = 0
@@ -69,7 +70,7 @@ async def delivered(world: World, handler: World, *, until: datetime) -> int:
 
 @pytest.mark.parametrize("skew_s", SKEWS)
 async def test_a_hold_that_ends_by_time_lets_its_tenant_go_on_without_a_sweep(world: World, skew_s: float) -> None:
-    """A process whose clock is behind takes the call before the hold is over, and has it come again."""
+    """A process whose clock is behind receives the call before the hold ends, and schedules it again."""
     world = limited(world, overflow="stage")
     until = world.clock.now() + timedelta(seconds=30)
     await quotas.hold(world.context, world.orchestrations, TENANT, OPERATOR, until=until)
@@ -113,7 +114,7 @@ async def test_a_sweep_of_a_admission_that_waits_for_hours_asks_for_no_further_c
 async def test_an_ask_is_answered_whatever_the_clock_of_the_last_division(
     world: World, last_s: float, asker_s: float, handler_s: float
 ) -> None:
-    """All places are "a"'s, nobody waits; the hold of "b" is ended, which asks for a place of a job that waited."""
+    """Tenant "a" has all slots, no job waits; the hold of "b" ends, which requests a slot for a job that waited."""
     world = limited(world, max_inflight=3, overflow="stage")
     tenant = Gate(GateKind.TENANT, "b")
     await quotas.hold(world.context, world.orchestrations, tenant, OPERATOR, until=None)
@@ -135,7 +136,7 @@ async def test_an_ask_is_answered_whatever_the_clock_of_the_last_division(
 async def test_a_place_that_comes_back_is_granted_whatever_the_clock_of_the_last_division(
     world: World, last_s: float, ender_s: float, handler_s: float
 ) -> None:
-    """Before the division that follows the last one after 10 s: its call is taken away here."""
+    """Before the division that follows the last one after 10 s: the test removes its call."""
     world = limited(world, max_inflight=2, overflow="stage")
     await created(world, 1, "a")
     await created(world, 2, "a")

@@ -29,7 +29,7 @@ __all__ = ["staging"]  # a fixture
 
 @pytest.mark.parametrize("fault", [LedgerUnavailable("away"), TypeError("a decoder's own fault")])
 async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exception) -> None:
-    """A process goes on with its last copy for five minutes; then it stages new jobs. Other jobs go on and end."""
+    """A process uses its last copy for five minutes; then it stages new jobs. Other jobs continue and end."""
     [first, second] = await posted(world, 1, 2)
     await dispatch(world, first)
     away = failing(world.index.admissions, "versions", error=fault)
@@ -64,7 +64,7 @@ async def test_a_list_row_that_is_gone_keeps_no_slot(staging: World) -> None:
 
 @pytest.mark.parametrize("name", ["list_dependants", "is_dependant"])
 async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name: str) -> None:
-    """The ended job gives its slot back, and makes no call that meets the fault; the sweeper notifies the others."""
+    """The ended job returns its slot, and makes no call that has the fault; the sweeper notifies the others."""
     [first] = await posted(staging, 1)
     waits = await create_numbered(staging, 2, dependencies=[first])
     [third] = await posted(staging, 3)
@@ -82,7 +82,7 @@ async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name:
 
 
 async def test_a_breaker_keeps_no_slot(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judging an end raises: the job is counted out all the same."""
+    """The evaluation of an end raises: the job is removed from the count."""
 
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError
@@ -97,7 +97,7 @@ async def test_a_breaker_keeps_no_slot(staging: World, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("fault", [LedgerUnavailable("away"), AttributeError("of the sender")])
 async def test_a_queue_of_hints_that_raises_keeps_no_slot(staging: World, fault: Exception) -> None:
-    """The end waits for its hint after the next job has started, and the sweeper looks at the job soon."""
+    """The end waits for its hint after the next job has started, and the sweeper checks the job soon."""
 
     class Broken:
         async def send(self, *_: Any, **__: Any) -> None:
@@ -129,7 +129,7 @@ async def test_a_turn_that_fails_is_the_sweepers(staging: World) -> None:
 
 
 async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
-    """Its dependants could not be read, so its ACTIVE row says ENDED and its FREED row waits: the count has it."""
+    """Its dependants could not be read, so its ACTIVE row is ENDED and its FREED row waits: the count includes it."""
     world = limited(staging, max_inflight_per_tenant=2, overflow="stage")
     first, second = await posted(world, 1, 2)
     await create_numbered(world, 3, dependencies=[first])
@@ -144,7 +144,7 @@ async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
 
 
 async def test_more_jobs_leave_a_line_than_one_turn_takes(world: World) -> None:
-    """Sixty at once, beside an end: the jobs of another line keep theirs, and start."""
+    """Sixty at once, during an end: the jobs of another queue keep their positions, and start."""
     types = ("OCR", "OCR_EMBEDDING_SIS")
     gates = [Gate(GateKind.TYPE, "tenant_a", each) for each in types]
     await states_written(world, *(GateState(gate=gate, rule=Rule(max_active=1), rule_seq=1) for gate in gates))

@@ -44,7 +44,7 @@ def raised(world: World) -> list[tuple[str, dict[str, Any]]]:
 
 
 async def test_a_final_failure_by_reply_ends_the_siblings(world: World) -> None:
-    """Each step of the group is told once, the failed one too."""
+    """Each step of the group receives one event, the failed one too."""
     job_id = await group(world)
     await fails(world, job_id)
     assert (await world.job(job_id)).job.status is JobStatus.FAILED_FINAL
@@ -52,7 +52,7 @@ async def test_a_final_failure_by_reply_ends_the_siblings(world: World) -> None:
 
 
 async def test_a_sibling_between_attempts_hears_the_next_one(world: World) -> None:
-    """Its own RESULT was heard, and an event is waited for once."""
+    """Its own RESULT was received, and one event is waited for once."""
     job_id = await group(world)
     await service_sends(world, job_id, "RESULT", 1, step_id="embedding", status="FAILED_RETRY", error=ERROR)
     await fails(world, job_id, 2)
@@ -60,7 +60,7 @@ async def test_a_sibling_between_attempts_hears_the_next_one(world: World) -> No
 
 
 async def test_a_time_out_ends_the_siblings(world: World) -> None:
-    """The last attempt of one: its own activity `settle` ends the job, and tells the others."""
+    """After the last attempt of one step its activity `settle` ends the job, and notifies the others."""
     job_id = await group(world)
     record = await world.job(job_id)
     last = replace(record.steps[0], timings=replace(record.steps[0].timings, max_attempts=1))
@@ -88,7 +88,7 @@ async def test_a_cancel_ends_a_backoff(world: World) -> None:
 
 
 async def test_a_success_is_raised_once(world: World) -> None:
-    """By the RESULT itself: nobody else waits."""
+    """The RESULT itself raises it: no other instance waits."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     await service_sends(world, job_id, "RESULT", 1)

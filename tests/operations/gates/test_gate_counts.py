@@ -35,7 +35,7 @@ async def counted_by_another(world: World, time: timedelta) -> None:
 
 
 async def test_a_rule_is_known_ten_seconds_later(world: World) -> None:
-    """By a process that had looked just before; who is inside already is counted, whatever it was created under."""
+    """A process that read the directory just before learns it; admitted jobs are counted under any earlier rule."""
     running = await posted(world, 1, 2, 3)
     await states_written(world, GateState(gate=TENANT, rule=Rule(max_active=2)))
     [unseen] = await posted(world, 4)
@@ -77,9 +77,7 @@ def _blind() -> GateDirectory:
 
 
 async def test_what_release_0_2_0_ends_is_counted_by_the_sweeper(staging: World) -> None:
-    """It closes index rows and knows no admission state: the place comes back within ten minutes, and the line
-    moves.
-    """
+    """It closes index rows without admission states: the slot returns within ten minutes, and a queued job starts."""
     first, second = await posted(staging, 1, 2)
     older = replace(staging, context=changed(staging.context, gate_directory=_blind()))
     staging.clock.advance(120)
@@ -93,7 +91,7 @@ async def test_what_release_0_2_0_ends_is_counted_by_the_sweeper(staging: World)
 
 
 async def test_a_setting_set_and_taken_back(world: World) -> None:
-    """Taken back, those in line go in with the next sweep, and nothing is counted; set again, it is counted anew."""
+    """After the removal the next sweep admits the queue and counts nothing; set again, the jobs are counted again."""
     staging = limited(world, max_inflight_per_tenant=1, overflow="stage")
     _, second = await posted(staging, 1, 2)
     free = limited(world)
@@ -109,7 +107,7 @@ async def test_a_setting_set_and_taken_back(world: World) -> None:
 
 
 def hurrying(world: World) -> World:
-    """Each wait takes a second."""
+    """Makes each wait take a second."""
 
     async def sleeping(seconds: float) -> None:
         world.clock.advance(1)
@@ -151,7 +149,7 @@ async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkey
 
 
 async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each page takes two seconds: the others go on waiting, and it comes to its end."""
+    """Each page takes two seconds: the others wait, and the count ends."""
     monkeypatch.setattr(admission_counts, "_PAGE", 2)
     await posted(limited(staging, max_inflight_per_tenant=None), *range(9))
     pages = staging.index.list_active
@@ -171,7 +169,7 @@ async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pyte
 
 
 async def test_another_tenants_admission_is_its_own(staging: World) -> None:
-    """A full tenant keeps nobody else out."""
+    """A full tenant blocks no other tenant."""
     await posted(staging, 1, 2)
     [other] = await posted(staging, 3, tenant_id="tenant_b")
     assert await statuses(staging, [other]) == ["QUEUED"]
@@ -195,7 +193,7 @@ async def test_a_tenant_without_gates_has_no_admission(world: World) -> None:
 async def test_the_sweeper_has_a_large_tenant_counted_by_a_call(
     world: World, monkeypatch: pytest.MonkeyPatch, off_by: int, is_counted: bool
 ) -> None:
-    """Its count is off by a tenth, and was made ten minutes ago: no pass waits for the count of so many rows."""
+    """Its count is wrong by a tenth, and ten minutes old: no sweep waits for the count of so many rows."""
     counted = limited(world, max_inflight_per_tenant=9, overflow="stage")
     await posted(counted, *range(5))
     counted.clock.advance(61)

@@ -19,7 +19,7 @@ __all__ = ["staging"]  # a fixture
 
 
 async def test_a_creation_that_died_is_withdrawn_and_gives_back_what_it_held(staging: World) -> None:
-    """Before its rows, inside and staged: after five minutes neither counts, and the next one is in."""
+    """Before its rows, admitted and staged: after five minutes neither counts, and the next job is admitted."""
     for number in (1, 2):
         with pytest.raises(LedgerUnavailable):
             await posted(killed_at(staging, "ledger", "create"), number)
@@ -35,7 +35,7 @@ async def test_a_creation_that_died_is_withdrawn_and_gives_back_what_it_held(sta
 
 @pytest.mark.parametrize("after", [False, True])
 async def test_a_creation_that_died_on_its_way_into_line_is_finished(staging: World, after: bool) -> None:
-    """By the sweeper a minute later, or by the same request: it stands in line once."""
+    """The sweeper finishes it a minute later, or the same request does: it is in the queue once."""
     await posted(staging, 1)
     for number in (2, 3):
         with pytest.raises(LedgerUnavailable):
@@ -49,7 +49,7 @@ async def test_a_creation_that_died_on_its_way_into_line_is_finished(staging: Wo
 
 
 async def test_a_late_creator_of_a_withdrawn_job_holds_nothing(staging: World) -> None:
-    """Race admission: its claim is gone with its place; whoever writes its rows meets the tombstone."""
+    """Race admission: its claim is withdrawn with its slot; a late writer of its rows finds the tombstone."""
     await posted(staging, 1)
 
     async def withdrawn() -> None:
@@ -64,7 +64,7 @@ async def test_a_late_creator_of_a_withdrawn_job_holds_nothing(staging: World) -
 
 
 async def test_a_lost_answer_takes_one_place(staging: World) -> None:
-    """The index took the reservation, and the SDK's second try meets it: the job has one place, as was written."""
+    """The index has the reservation, and the SDK's second request finds it: the job has one slot, as written."""
     real = staging.index.reserve
 
     async def answer_lost(*args: Any, **fields: Any) -> None:
@@ -120,7 +120,7 @@ async def test_a_hold_that_ends_by_time_moves_the_line_in_a_sweep(world: World) 
 
 @pytest.mark.parametrize("kind", list(ControlKind))
 async def test_a_control_that_died_before_the_admission_is_found(staging: World, kind: ControlKind) -> None:
-    """The job moved and its place did not: a resumed one lines up in the next pass, the others within the hour."""
+    """The job changed, its admission did not: a resumed job is queued in the next sweep, the others within the hour."""
     _, second = await posted(staging, 1, 2)
     if kind is ControlKind.RESUME:
         await control(staging, second, ControlKind.PAUSE)
@@ -137,7 +137,7 @@ async def test_a_control_that_died_before_the_admission_is_found(staging: World,
 
 
 async def test_a_job_paused_at_its_admission_gives_its_place_to_the_next(staging: World) -> None:
-    """It was let in and had been paused: the sweeper's look sets it aside."""
+    """It was admitted while it was paused: the sweeper sets it aside."""
     first, second, third = await posted(staging, 1, 2, 3)
     with pytest.raises(LedgerUnavailable):
         await control(killed_at(staging, "index", "move_place"), second, ControlKind.PAUSE)
@@ -152,7 +152,7 @@ async def test_a_job_paused_at_its_admission_gives_its_place_to_the_next(staging
 
 @pytest.mark.parametrize("fault", [DataLost("gone"), LedgerUnavailable("away")])
 async def test_a_job_in_line_that_cannot_be_read_stops_nobody(staging: World, fault: Exception) -> None:
-    """Its time is over and the sweeper's look at it fails: the next end lets it in, and fails nobody."""
+    """Its total time is over and the sweeper fails to read it: the next end admits it, and no end fails."""
     soon = START + timedelta(minutes=5)
     first, second = [(await posted(staging, number, expires_at=soon))[0] for number in (1, 2)]
     staging.clock.advance(400)

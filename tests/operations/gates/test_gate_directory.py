@@ -68,7 +68,7 @@ async def test_a_refresh_reads_one_row_until_something_changes() -> None:
 
 @pytest.mark.parametrize("chance", [0.0, 0.3, 1.0])
 async def test_a_change_is_known_after_ten_seconds(chance: float) -> None:
-    """Of each kind, whenever it comes, and whatever the jitter."""
+    """A change of each kind, at any time, and with any jitter."""
     directory = MemoryAdmissions()
     process = Process(directory, lambda: chance)
     await directory.enter_tenant("gone", START)
@@ -199,7 +199,7 @@ async def test_a_row_of_tenants_that_becomes_undecodable_keeps_what_it_had(caplo
 
 
 async def test_one_caller_tries_and_no_other_waits() -> None:
-    """The store does not answer for a while: requests go on with the copy; without one they are told at once."""
+    """The store does not respond for a while: requests use the copy; without one they fail at once."""
     directory, hangs = MemoryAdmissions(), asyncio.Event()
     tries = 0
 

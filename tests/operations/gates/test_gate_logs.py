@@ -35,7 +35,7 @@ EACH_TYPE = Gate(GateKind.TYPE, EVERY, EVERY)
 
 @pytest.fixture(params=["with feeds", "without"])
 async def fed(request: pytest.FixtureRequest, world: World) -> Fed:
-    """A rule was set at the gate and removed, and nothing is left of it."""
+    """Sets a rule at the gate and removes it, so that the gate is unset."""
     world = limited(world)
     fed = of(world)
     if request.param == "without":
@@ -88,7 +88,7 @@ OVER_ALL += [Gate.over_all(GateKind.MODE, "BURST"), Gate.over_all(GateKind.LANE,
 async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was_read(
     world: World, gate: Gate, is_fed: bool, sees_all: bool
 ) -> None:
-    """Read by an operator, also one who may change quotas and not read all jobs."""
+    """An operator read it, also one who may change quotas and not read all jobs."""
     fed = of(limited(world))
     world = fed.world if is_fed else world
     await quotas.hold(world.context, world.orchestrations, gate, OPERATOR, until=None)
@@ -107,7 +107,7 @@ async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was
 
 
 async def test_a_admission_that_does_not_know_the_head_of_a_log_goes_past_it(world: World) -> None:
-    """As a GATES row that was restored: jobs end, the breaker opens, and the log stays numbered and chained."""
+    """As with a restored GATES row: jobs end, the breaker opens, and the log stays numbered and chained."""
     world = limited(world, overflow="stage")
     for number in (20, 21):
         await ruled(world, OCR, breaker={"min_calls": 2}, max_active=number)

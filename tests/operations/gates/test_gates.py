@@ -56,7 +56,7 @@ async def test_a_job_over_the_limit_waits_and_the_end_lets_it_in(staging: World)
 
 
 async def test_the_position_is_that_of_the_line(staging: World) -> None:
-    """The answer says whose turn it is, and which gate it is that is shut."""
+    """The response has the position and the gate that holds the job."""
     answers = [await create_numbered(staging, number) for number in (1, 2, 3)]
     found = [answer.decision.position for answer in answers if answer.decision is not None]
     assert found == [None, 1, 2]
@@ -66,7 +66,7 @@ async def test_the_position_is_that_of_the_line(staging: World) -> None:
 
 
 async def test_a_staged_job_is_cancelled_at_once(staging: World) -> None:
-    """It leaves its line, its index rows say how it ended, and nothing was started."""
+    """It leaves its queue, its index rows have its end, and nothing was started."""
     first, second, third = await posted(staging, 1, 2, 3)
     await cancelled(staging, second)
     assert await statuses(staging, [first, second, third]) == ["QUEUED", "CANCELLED", "THROTTLED"]
@@ -79,7 +79,7 @@ async def test_a_staged_job_is_cancelled_at_once(staging: World) -> None:
 
 
 async def test_a_paused_job_in_line_holds_nothing_and_keeps_its_age(staging: World) -> None:
-    """Others go by; resumed it lines up where its age puts it; resumed with a place free it goes in."""
+    """Others pass it; when it is resumed it enters its queue by its age, or is admitted to a free slot."""
     first, second, third = await posted(staging, 1, 2, 3)
     await control(staging, second, ControlKind.PAUSE)
     admission = await admission_of(staging)
@@ -116,7 +116,7 @@ async def test_the_head_of_an_open_line_leaves_it(world: World, kind: ControlKin
 
 
 async def test_a_duplicate_of_a_staged_job_is_that_job(staging: World) -> None:
-    """Neither a second stand in line nor a start past the gate, nor a refusal where every line is full."""
+    """It gets no second position in the queue, no start past the gate, and no refusal where each queue is full."""
     await posted(staging, 1)
     [second] = await posted(staging, 2)
     again = await create_numbered(staging, 2)
@@ -141,7 +141,7 @@ async def test_what_ended_in_line_is_redriven_through_the_gates(staging: World) 
 
 
 async def test_those_let_in_before_a_redrive_are_notified(world: World) -> None:
-    """A redrive is a creation: whom time has let in before it learns it as well."""
+    """A redrive is a creation: jobs that time has admitted before it are notified too."""
     [old] = await posted(world, 1)
     await cancelled(world, old)
     until = START + timedelta(hours=1)
@@ -164,7 +164,7 @@ async def test_nothing_expires_in_line(staging: World) -> None:
 
 
 async def test_a_transaction_takes_a_hundred_operations(world: World) -> None:
-    """Azure's limit: a creation with 50 dependencies, and a turn after 40 ends, admit as many as there is room."""
+    """Azure's limit: a creation with 50 dependencies, and a turn after 40 ends, admit a job for each slot."""
     until = START + timedelta(hours=1)
     await states_written(world, held_state(until))
     waiting = await posted(world, *range(50))
@@ -214,7 +214,7 @@ async def test_jobs_that_come_and_end_together_share_transactions(world: World) 
 
 
 async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
-    """A duplicate, a job past the limit and a row that the store refuses: each has an outcome of its own."""
+    """A duplicate, a job above the limit and a row that the store refuses: each has its own outcome."""
     world = limited(world, max_inflight_per_tenant=3)
     await posted(world, 0)
     failing(
@@ -235,7 +235,7 @@ async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
 
 
 async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> None:
-    """429 with the setting's name, and nothing is written; a duplicate is answered all the same."""
+    """429 with the setting's name, and nothing is written; a duplicate gets its response."""
     rejecting = limited(world, max_inflight_per_tenant=1)
     await posted(rejecting, 1)
     with pytest.raises(LimitReached) as refused:
@@ -247,7 +247,7 @@ async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> 
 
 
 async def test_the_end_of_the_line_is_refused(world: World) -> None:
-    """`max_staged`, with the time at which the rate lets the next one in; paused ones count."""
+    """`max_staged`, with the time at which the rate admits the next job; paused jobs count."""
     await states_written(world, GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1, max_staged=1)))
     _, second = await posted(world, 1, 2)
     await control(world, second, ControlKind.PAUSE)
@@ -259,7 +259,7 @@ async def test_the_end_of_the_line_is_refused(world: World) -> None:
 
 
 async def test_a_newcomer_waits_behind_whom_time_has_let_in(world: World) -> None:
-    """The first in line goes in with the creation of another type's job, and is told."""
+    """The first job of the queue is admitted at the creation of another type's job, and is notified."""
     await states_written(world, GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
     first, second = await posted(world, 1, 2)
     world.clock.advance(61)

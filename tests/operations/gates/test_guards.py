@@ -81,7 +81,7 @@ async def types(world: World, job_id: str) -> list[str]:
 
 
 async def test_without_a_number_the_bus_is_not_asked(world: World) -> None:
-    """No rule, a hold of another service, a rule of another lane: a dispatch asks nothing of the bus."""
+    """Without a rule, with a hold of another service or a rule of another lane, a dispatch counts no messages."""
     world, counts = counted(world)
     assert (await dispatch(world, await submitted(world))).kind is VerdictKind.SENT
     await ruled(world, Gate.over_all(GateKind.SERVICE, "sis"))
@@ -93,7 +93,7 @@ async def test_without_a_number_the_bus_is_not_asked(world: World) -> None:
 
 @pytest.mark.parametrize("gate", [SERVICE, LANE])
 async def test_a_held_guard_keeps_the_next_attempt_back(world: World, gate: Gate) -> None:
-    """GATED, for half a minute and then longer, up to five: no attempt, one event, and it goes when the hold ends."""
+    """The step is GATED, for half a minute and then longer, up to five: no attempt, one event, until the hold ends."""
     await held(world, gate)
     job_id = await submitted(world)
     waits = []
@@ -136,7 +136,7 @@ async def test_a_dispatch_that_runs_twice_waits_for_the_same_instant(world: Worl
 
 
 async def test_a_guard_is_shut_by_the_bus_s_count(world: World) -> None:
-    """At its number it keeps attempts back; a count serves the process for ten seconds, with what it sent since."""
+    """At its number it delays attempts; a process uses a count for ten seconds, plus the attempts sent since."""
     world, counts = counted(world)
     await ruled(world, max_active=2)
     jobs = [(await create_numbered(world, number)).stored.record.job.job_id for number in range(3)]
@@ -155,7 +155,7 @@ async def test_a_guard_is_shut_by_the_bus_s_count(world: World) -> None:
 
 
 async def test_a_lane_counts_every_service(world: World) -> None:
-    """Its guard asks for all that is on the lane, beside that of the service."""
+    """Its guard counts all messages of the lane, beside those of the service."""
     world, counts = counted(world)
     await ruled(world, LANE, 5)
     await ruled(world, SERVICE, 9)
@@ -168,7 +168,7 @@ async def test_a_lane_counts_every_service(world: World) -> None:
 
 @pytest.mark.parametrize("fault", [BusUnavailable("away"), CountsForbidden()])
 async def test_a_bus_that_cannot_count_shuts_no_guard(world: World, fault: BusUnavailable) -> None:
-    """The directive goes: a standstill would be worse. It is not asked again for each dispatch."""
+    """The directive is sent, since a standstill would be worse. The count is not requested again at each dispatch."""
     world, counts = counted(world)
     await ruled(world, max_active=1)
     counts.fault = fault
@@ -182,7 +182,7 @@ async def test_a_bus_that_cannot_count_shuts_no_guard(world: World, fault: BusUn
 
 
 async def test_the_next_attempt_passes_the_guard_too(world: World) -> None:
-    """After a failed one, with an event of its own; a late RESULT of the one before ends the wait."""
+    """The attempt after a failed one waits too, with its own event; a late RESULT of the failed one ends the wait."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     await held(world)
@@ -215,7 +215,7 @@ async def unread(world: World) -> None:
 async def test_a_result_records_no_attempt_that_a_guard_may_keep_back(
     world: World, guard: Callable[[World], Awaitable[None]], kind: str
 ) -> None:
-    """A hold, a number, and a directory that cannot be read: the guard is asked before the attempt is recorded."""
+    """With a hold, a number, or an unreadable directory, the guard is evaluated before the attempt is recorded."""
     world, counts = counted(world)
     job_id = await submitted(world)
     await dispatch(world, job_id)
@@ -227,7 +227,7 @@ async def test_a_result_records_no_attempt_that_a_guard_may_keep_back(
 
 
 async def test_a_guard_that_is_shut_after_the_record_stops_nothing(world: World) -> None:
-    """The attempt that a RESULT recorded goes out."""
+    """The attempt that a RESULT recorded is sent."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     await service_sends(world, job_id, "RESULT", 1)
@@ -236,7 +236,7 @@ async def test_a_guard_that_is_shut_after_the_record_stops_nothing(world: World)
 
 
 async def test_a_cancel_ends_the_wait(world: World) -> None:
-    """At once, and the orchestration hears it by the event for which it waits."""
+    """At once, and the orchestration receives the event for which it waits."""
     await held(world)
     job_id = await submitted(world)
     await dispatch(world, job_id)
@@ -247,7 +247,7 @@ async def test_a_cancel_ends_the_wait(world: World) -> None:
 
 
 async def test_a_pause_counts_during_the_wait(world: World) -> None:
-    """PARK at the next look; after the resume the guard is asked again, without a second event."""
+    """PARK at the next evaluation; after the resume the guard is evaluated again, without a second event."""
     await held(world)
     job_id = await submitted(world)
     await dispatch(world, job_id)
@@ -261,7 +261,7 @@ async def test_a_pause_counts_during_the_wait(world: World) -> None:
 
 
 async def test_the_total_time_ends_the_wait(world: World) -> None:
-    """The wait is no longer than the job may last; then the job fails, whatever the guard says."""
+    """The wait is at most the job's total time; then the job fails, with the guard open or shut."""
     await held(world)
     job_id = await submitted(limited(world, total_timeout_s=100.0))
     await dispatch(world, job_id)
@@ -275,7 +275,7 @@ async def test_the_total_time_ends_the_wait(world: World) -> None:
 
 
 async def test_the_sweeper_leaves_a_wait_alone_until_it_is_over(world: World) -> None:
-    """Hours behind a guard are no silence; a wait whose timer was lost is: the orchestration is explained to look."""
+    """Hours behind a guard are not stuck; a wait whose timer was lost is: the orchestration is sent a look."""
     await held(world)
     job_id = await submitted(world)
     for _ in range(30):
@@ -293,7 +293,7 @@ async def test_the_sweeper_leaves_a_wait_alone_until_it_is_over(world: World) ->
 
 
 async def test_explain_names_the_guard(world: World) -> None:
-    """By which guard, since when, and when it is asked again; the receipt has the time."""
+    """The answer has the guard, the start of the wait, and the next evaluation; the receipt has the time."""
     await held(world)
     job_id = await submitted(world)
     verdict = await dispatch(world, job_id)
@@ -330,7 +330,7 @@ async def test_a_guard_has_one_number(world: World, patch: dict[str, int | None]
 
 
 async def test_without_the_right_to_count_a_number_is_refused(world: World) -> None:
-    """A line says what is missing; taking the number out, and a hold, need no right."""
+    """The error names the missing right; removing the number, and a hold, need no right."""
     world, counts = counted(world)
     await ruled(world)
     counts.fault = CountsForbidden()

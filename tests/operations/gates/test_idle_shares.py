@@ -36,7 +36,7 @@ async def contended(world: World, *, first: str) -> World:
 
 
 async def elapsed(world: World, seconds: float) -> None:
-    """Lets virtual time pass, with each call of the queue at its time and no sweep."""
+    """Advances virtual time, with each call of the queue at its time and no sweep."""
     until = world.clock.now() + timedelta(seconds=seconds)
     await served(world, until)
     world.clock.time = max(world.clock.time, until)
@@ -63,7 +63,7 @@ async def test_a_queue_that_ran_empty_gives_its_places_to_the_tenant_that_waits(
 
 @pytest.mark.parametrize("stops", ["hold", "cancel"])
 async def test_a_tenant_that_stops_waiting_gives_its_places_back_as_its_jobs_end(world: World, stops: str) -> None:
-    """By a hold of its own, or as its waiting jobs are cancelled."""
+    """By its own hold, or as its waiting jobs are cancelled."""
     world = await contended(world, first="a")
     await created(world, 500, "a")
     await elapsed(world, 1)

@@ -55,7 +55,7 @@ async def test_a_limit_over_all_tenants_refuses_and_makes_room(
 
 @pytest.mark.parametrize("fault", [LedgerRefused, asyncio.CancelledError])
 async def test_a_creation_that_is_broken_off_frees_its_place(world: World, fault: type[BaseException]) -> None:
-    """Whatever ends the reservation, the place is free for the next request."""
+    """After any end of the reservation the slot is free for the next request."""
     world = limited(world, max_inflight=1)
     with failing(world.index, "reserve_together", error=fault), pytest.raises(fault):
         await create_numbered(world, 1)
@@ -72,7 +72,7 @@ async def test_a_limit_of_burst_lets_default_through(world: World) -> None:
 @pytest.mark.parametrize(("limit", "mode"), [("max_inflight", "DEFAULT"), ("max_inflight_burst", "BURST")])
 @pytest.mark.parametrize("processes", [1, 4])
 async def test_fifty_posts_of_each_process_are_exact(world: World, limit: str, mode: str, processes: int) -> None:
-    """Of one tenant and of many, at once: as many go in as may be, whoever asks; the others are refused."""
+    """Of one tenant and of many, at once: exactly the limit is admitted, from any process; the others are refused."""
     free = 20
     settings = replace(world.context.settings, **{limit: free})
     each = [

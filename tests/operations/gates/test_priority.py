@@ -1,4 +1,4 @@
-"""A job that waits is moved in its line (R67)."""
+"""The priority of a waiting job changes its position in the queue (R67)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def line(world: World) -> list[str]:
 
 
 async def test_a_job_goes_where_its_priority_puts_it(staging: World) -> None:
-    """Before those of lower rank, and back; the history says who and why, and the next end lets it in."""
+    """Before those of lower rank, and back; the history has operator and reason, and the next end admits the job."""
     first, second, third, fourth = await posted(staging, 1, 2, 3, 4)
     await prioritise(staging, fourth, "high")
     assert await line(staging) == [fourth, second, third]
@@ -68,7 +68,7 @@ async def test_the_same_again_changes_nothing(staging: World) -> None:
 
 
 async def test_who_waits_no_more_is_refused(staging: World) -> None:
-    """A job that is inside, one that has ended, one that nobody knows: nothing is written."""
+    """For an admitted job, an ended one and an unknown one nothing is written."""
     first, second = await posted(staging, 1, 2)
     with pytest.raises(ControlNotPossible):
         await prioritise(staging, first, "high")
@@ -81,7 +81,7 @@ async def test_who_waits_no_more_is_refused(staging: World) -> None:
 
 
 async def test_a_paused_job_keeps_it_for_its_resume(staging: World) -> None:
-    """Set aside it stands in no line; it lines up with the new priority."""
+    """A job that is set aside is in no queue; it enters one with the new priority."""
     _, second, third = await posted(staging, 1, 2, 3)
     await control(staging, third, ControlKind.PAUSE)
     await prioritise(staging, third, "high")
@@ -92,7 +92,7 @@ async def test_a_paused_job_keeps_it_for_its_resume(staging: World) -> None:
 
 
 async def test_a_dependent_keeps_it_for_its_line(staging: World) -> None:
-    """One that waits for other jobs goes to its gates with it."""
+    """A job that waits for other jobs enters its gates' queues with it."""
     first, second = await posted(staging, 1, 2)
     [third] = await posted(staging, 3, dependencies=[first])
     await prioritise(staging, third, "high")
@@ -107,7 +107,7 @@ async def test_a_dependent_keeps_it_for_its_line(staging: World) -> None:
 
 
 async def test_a_receipt_has_the_time_on_other_jobs(staging: World) -> None:
-    """Beside that at its gates: each from the event that began it to the one that ended it."""
+    """Beside the time at its gates: each from its first to its last event."""
     first, second = await posted(staging, 1, 2)
     [third] = await posted(staging, 3, dependencies=[first])
     staging.clock.advance(30)
@@ -178,7 +178,7 @@ async def test_high_to_emergency_without_a_line_for_those(staging: World) -> Non
 
 
 async def test_a_job_that_expires_stays_due(staging: World) -> None:
-    """Its DUE row stands at its `expires_at` after the move too."""
+    """Its DUE row is at its `expires_at` after the move too."""
     await posted(staging, 1)
     [second] = await posted(staging, 2, expires_at=(START + timedelta(hours=1)).isoformat())
     await prioritise(staging, second, "high")

@@ -36,7 +36,7 @@ class _Selector(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop whose sleeps take no time."""
+    """An event loop whose sleeps take no time."""
 
     def __init__(self) -> None:
         self.selector = _Selector()
@@ -70,7 +70,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.AbstractEventLoop]
 def test_four_processes_share_a_quota(loop: asyncio.AbstractEventLoop) -> None:
     """150 ends and 100 creations a second at least, and no end takes longer than three times the median.
 
-    Each slot is free when its end is done. Takes 3 CPU seconds: it is what keeps one tenant's rate.
+    Each slot is free when its end is done. Takes 3 CPU seconds: the only test of one tenant's rate.
     """
     rows = loop.run_until_complete(gates.rates([PROCESSES], at_once=(50, JOBS), creations=JOBS, stores=("memory",)))
     found = {row["load"]: row for row in rows}

@@ -93,7 +93,7 @@ async def test_one_of_those_that_join_is_refused(staging: World) -> None:
 
 
 async def test_one_of_those_that_join_finds_too_many_queues(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told to come again; the others wait in the queue by the same transaction."""
+    """Its call is scheduled again; the same transaction keeps the others in the queue."""
     await posted(staging, 0)
     jobs = await on_their_way(staging, 1, 2, 3)
     admit_or_queue = queue_joins.admit_or_queue
@@ -110,7 +110,7 @@ async def test_one_of_those_that_join_finds_too_many_queues(staging: World, monk
 
 
 async def test_those_that_join_wait_for_a_count_once(staging: World) -> None:
-    """While another process counts, eight jobs give up together, and not each after a second of its own."""
+    """While another process counts, eight jobs time out together, and not each after its own second."""
     await posted(staging, 0)
     numbers = range(1, 9)
     await on_their_way(staging, *numbers)

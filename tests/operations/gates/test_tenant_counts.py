@@ -69,7 +69,7 @@ async def minutes(world: World, number: int) -> None:
 
 @pytest.mark.parametrize("fault", UNREADABLE)
 async def test_an_unreadable_admission_holds_no_limit_closed(world: World, fault: Exception) -> None:
-    """Its jobs are counted by their ACTIVE rows; a request of another tenant hears nothing of the fault."""
+    """Its jobs are counted by their ACTIVE rows; a request of another tenant does not see the fault."""
     for number, tenant in enumerate(("bad", "bad", "good")):
         await created(world, number, tenant)
     Away(world, fault, "bad")
@@ -86,7 +86,7 @@ async def test_an_unreadable_admission_holds_no_limit_closed(world: World, fault
 
 @pytest.mark.parametrize("fault", UNREADABLE)
 async def test_a_tenant_without_counts_gets_the_rest_of_the_limit(world: World, fault: Exception) -> None:
-    """The others keep what they have, so its jobs of before never come on top; its first count gives the rest back."""
+    """The others keep their slots, so its earlier jobs never exceed the limit; its first count returns the rest."""
     for number, tenant in enumerate(("bad", "worse", "good")):
         await created(world, number, tenant)
     away = Away(world, fault, "bad", "worse", rows=True)
@@ -109,7 +109,7 @@ async def test_a_tenant_without_counts_gets_the_rest_of_the_limit(world: World, 
 
 
 async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: World) -> None:
-    """More than a page of jobs: the first division reserves slots, a call counts the jobs, the next division knows."""
+    """More than a page of jobs: the first division reserves slots, a call counts the jobs, the next division uses it."""
     for number, tenant in enumerate(("many", "many", "good")):
         await created(world, number, tenant)
     began, patched = world.clock.now(), pytest.MonkeyPatch()
@@ -130,7 +130,7 @@ async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: Wor
 
 
 async def test_the_second_count_goes_by_the_first(world: World) -> None:
-    """A tenant that is away then keeps what it is lent, and the others get all that is free."""
+    """A tenant that is unavailable then keeps its lent slots, and the others get all free ones."""
     for number, tenant in enumerate(("bad", "good")):
         await created(world, number, tenant)
     await ruled(world, PLATFORM, max_active=4)
@@ -244,7 +244,7 @@ WORKS = {
     ],
 )
 def test_a_first_count_in_every_order(name: str, tenants: tuple[str, ...], interruptions: int) -> None:
-    """Race division: the tenant's rows come back at any moment; the limit is kept, and no job waits beside a slot."""
+    """Race division: the tenant's rows return at any moment; the limit is kept, and no job waits beside a free slot."""
     assert explore(WORKS[name], interruptions=interruptions, tenants=tenants) > 5
 
 

@@ -81,7 +81,7 @@ async def test_it_opens_probes_over_all_tenants_and_closes(world: World) -> None
     await served(world)
     assert count(world) == {}
     await cooled_down(world)
-    # with waiting jobs: one probe, then as many as there were good ends, again
+    # with waiting jobs: one probe, then as many as the successful ends, again
     for allowed in (1, 2):
         held = await gone_in(world, waiting)
         assert len(held) == allowed
@@ -102,7 +102,7 @@ async def test_it_opens_probes_over_all_tenants_and_closes(world: World) -> None
 
 
 async def test_a_tenant_that_comes_while_it_is_open_waits(world: World) -> None:
-    """And an emergency too; at the end of the cool-down one of all goes in, and in the end each."""
+    """An emergency waits too; at the end of the cool-down one of all is admitted, and at its end each."""
     await opened(world)
     await ruled(world, Gate(GateKind.TENANT, "new"), emergency_max_active=5)
     late = [await created(world, 300, "new"), await created(world, 301, "new", priority="emergency")]
@@ -118,7 +118,7 @@ async def test_a_tenant_that_comes_while_it_is_open_waits(world: World) -> None:
 
 
 async def test_a_tenant_that_leaves_the_book_counts_again(world: World) -> None:
-    """Its first end in six hours asks for a division to read it, also a good one."""
+    """Its first end in six hours requests a division that reads it, also a successful one."""
     await with_breaker_over_all(world)
     await ends(world, await created(world, 1, "t0"), good=True)
     await served(world)
@@ -135,7 +135,7 @@ async def test_a_tenant_that_leaves_the_book_counts_again(world: World) -> None:
 
 
 async def test_a_reset_lets_all_in(world: World) -> None:
-    """In an epoch of its own; again it changes nothing."""
+    """The reset has its own epoch; a repetition changes nothing."""
     waiting = await opened(world)
     changed = await quotas.reset_breaker(world.context, world.orchestrations, OCR_OF_ALL, OPERATOR)
     assert changed.after is not changed.before
@@ -149,7 +149,7 @@ async def test_a_reset_lets_all_in(world: World) -> None:
 
 
 async def test_a_breaker_that_is_taken_away_lets_all_in(world: World) -> None:
-    """And one that comes later begins anew; so does one of a rule that was deleted."""
+    """A later breaker starts in another epoch; so does one of a rule that was deleted."""
     waiting = await opened(world)
     await ruled(world, OCR_OF_ALL, breaker=None, max_active=50)
     await served(world)
@@ -168,7 +168,7 @@ async def test_a_breaker_that_is_taken_away_lets_all_in(world: World) -> None:
 @pytest.mark.parametrize("broken", ["write_admission", "write", "put_over_all"])
 @pytest.mark.parametrize("turn", range(1, 5))
 async def test_a_division_that_dies_while_it_opens_is_repeated(world: World, broken: str, turn: int) -> None:
-    """At each of its writes: the next one goes on; it opens once, and nobody goes in meanwhile who was told."""
+    """At each of its writes: the next division continues; it opens once, and no notified tenant is admitted meanwhile."""
     await with_breaker_over_all(world)
     jobs = [await created(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
     await fail(world, jobs[0])
@@ -208,9 +208,7 @@ async def test_a_limit_holds_while_a_breaker_comes_and_goes(world: World) -> Non
 
 
 async def test_what_was_published_too_late_is_made_good(world: World) -> None:
-    """A directory that says less than the admission state of `*`: the next division publishes that one, with its
-    rule.
-    """
+    """The directory lacks entries of the admission state of `*`: the next division publishes them, with its rule."""
     await opened(world)
     rows = await world.context.admissions.directory()
     state, since = rows.over_all[OCR_OF_ALL.id]
@@ -224,7 +222,7 @@ async def test_what_was_published_too_late_is_made_good(world: World) -> None:
 
 
 async def test_the_gate_shows_its_breaker(world: World) -> None:
-    """To an operator and to others: as the last division left it."""
+    """For an operator and for others: as the last division left it."""
     await opened(world)
     for by_operator in (True, False):
         state = await read_platform_state(world.context, OCR_OF_ALL, by_operator=by_operator)
@@ -245,7 +243,7 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
 
 
 async def test_without_a_breaker_no_write_is_more(world: World) -> None:
-    """Of a limit over all tenants: the ends ask for nothing, and leave nothing at the admission state."""
+    """For a limit over all tenants the ends send no request, and write nothing to the admission state."""
     await ruled(world, OCR_OF_ALL, max_active=9)
     jobs = [await created(world, number, "t0") for number in range(3)]
     asked = noted(world.context.allocations, "ask")

@@ -24,7 +24,7 @@ from tests.worlds.incidents import BREAKER, EXHAUSTED, OPEN, an_incident, dismis
 
 
 async def test_a_breaker_of_a_tenant_is_in_its_list(world: World) -> None:
-    """With those of its jobs, in the order of time; those of others and of nobody are not."""
+    """With those of its jobs, in the order of time; those of other tenants and of no tenant are not in it."""
     jobs = await failed(world, *await given(world, 2))
     world.clock.advance(5)
     whose = ("tenant_a", "tenant_b", None)
@@ -56,7 +56,7 @@ async def test_lists_are_filtered_and_paged(world: World, monkeypatch: pytest.Mo
 
 
 async def test_what_settled_unseen_leaves_the_list_of_open_ones(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No reader sees it meanwhile; the hourly pass takes it, and leaves what may be about to open."""
+    """No reader sees it meanwhile; the hourly sweep removes it, and keeps an incident that may be about to open."""
     kept, gone = await failed(world, *await given(world, 2))
     with monkeypatch.context() as patched:
         patched.setattr(world.index.incidents, "leave_open", _away)
@@ -75,7 +75,7 @@ async def test_what_settled_unseen_leaves_the_list_of_open_ones(world: World, mo
 
 
 async def test_an_incident_that_is_entered_again_stays_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Race incident: its end is told between the sweeper's look at the list and at the incident."""
+    """Race incident: its end is handled between the sweeper's read of the list and of the incident."""
     incident_id = await an_incident(world)
     rows, [found] = world.index.incidents.rows_of_jobs, world.index.incidents.all
     [stored] = [each for each in rows.all_rows if each["RowKey"].startswith("INCIDENT:")]
@@ -149,7 +149,7 @@ async def test_a_long_message_is_cut(world: World) -> None:
 
 
 async def test_a_settlement_that_loses_changes_nothing(world: World) -> None:
-    """The second of two acts finds what the first wrote."""
+    """The second of two actions finds the entry of the first."""
     incident = await incidents.read_incident(world.context, await an_incident(world))
     at = START + timedelta(days=1)
     first = Settlement(state=IncidentState.RESOLVED, actor="a", reason="r", at=at)

@@ -40,7 +40,7 @@ Act = Callable[[World, str], Coroutine[Any, Any, Any]]
 
 
 async def test_the_end_of_a_job_for_such_a_reason_is_an_incident(world: World) -> None:
-    """With why, in its tenant's list and in that of all; a document's own fault and a success are none."""
+    """With the reason, in its tenant's list and in that of all; a document's own fault and a success open none."""
     faulty, fine = await given(world, 2)
     await failed(world, faulty, error={"code": "PDF_ENCRYPTED", "message": "locked"})
     incident_id = await an_incident(world)
@@ -59,7 +59,7 @@ async def test_the_end_of_a_job_for_such_a_reason_is_an_incident(world: World) -
 
 
 async def test_a_protocol_names_the_reasons(world: World) -> None:
-    """Its own ones in place of the usual; the job keeps them, whatever its protocol says later, and a redrive too."""
+    """Its own reasons replace the default ones; the job keeps them after changes of its protocol, and a redrive too."""
 
     def naming(*codes: str) -> World:
         own = Registry(
@@ -97,7 +97,7 @@ async def test_killed_at_its_end_it_is_opened_once(world: World, gated: bool) ->
 
 
 async def test_the_sweeper_lists_an_incident_that_the_end_could_not_list(world: World) -> None:
-    """The list takes no row: the end of the job does not wait for it, and the next sweep but one makes up for it."""
+    """The list refuses the row: the end of the job does not wait for it, and the next sweep but one repairs it."""
     [job_id] = await given(world, 1)
     with failing(world.context.incidents, "enter_open", at=[1]):
         await failed(world, job_id)
@@ -123,7 +123,7 @@ async def test_a_repeated_end_opens_nothing_again(world: World) -> None:
     [(resolve, "RESOLVED", "repaired"), (dismiss, "DISMISSED", "known"), (retry, "RETRIED", "again")],
 )
 async def test_what_somebody_does_is_done_once(world: World, act: Act, state: str, reason: str) -> None:
-    """Again it changes nothing; any other act is refused, and the first stands."""
+    """A repetition changes nothing; any other action is refused, and the first stays."""
     incident_id = await an_incident(world)
     world.clock.advance(5)
     first: Incident = await act(world, incident_id)
@@ -148,7 +148,7 @@ async def test_what_somebody_does_is_done_once(world: World, act: Act, state: st
 
 
 async def test_a_retry_is_a_redrive(world: World) -> None:
-    """The new job stands in the incident; what cannot be redriven cannot be retried, for the same reason."""
+    """The incident has the new job; a job that cannot be redriven cannot be retried, for the same reason."""
     incident_id = await an_incident(world)
     incident, created = await incidents.retry_incident(world.context, world.orchestrations, incident_id, by("again"))
     new = created.stored.record.job
@@ -165,7 +165,7 @@ async def test_a_retry_is_a_redrive(world: World) -> None:
 
 
 async def test_any_redrive_settles_it(world: World) -> None:
-    """By whomever, with the dead letter; a dismissed letter takes its incident with it."""
+    """By any caller, with the dead letter; a dismissed letter settles its incident."""
     redriven, dismissed = await failed(world, *await given(world, 2))
     new = (await redrive(world, redriven.removeprefix("inc_"))).stored.record.job.job_id
     found = await incidents.read_incident(world.context, redriven)
@@ -176,7 +176,7 @@ async def test_any_redrive_settles_it(world: World) -> None:
 
 
 async def test_a_resolved_incident_stays_so(world: World) -> None:
-    """Its job is a dead letter until it is redriven or dismissed, and neither changes what was said."""
+    """Its job is a dead letter until it is redriven or dismissed, and neither changes the resolution."""
     first, second = await failed(world, *await given(world, 2))
     for each in (first, second):
         await resolve(world, each)
@@ -189,7 +189,7 @@ async def test_a_resolved_incident_stays_so(world: World) -> None:
 
 @pytest.mark.parametrize("late", ["an act", "a second redrive", "the sweeper"])
 async def test_a_redrive_that_died_is_finished_later(world: World, late: str) -> None:
-    """Killed between the old job's mark and its dead letter: whoever comes next settles the incident as retried."""
+    """Killed between the old job's mark and its dead letter: the next caller settles the incident as retried."""
     incident_id = await an_incident(world)
     job_id = incident_id.removeprefix("inc_")
     with failing(world.index, "end_dead_letter"), pytest.raises(LedgerUnavailable):
@@ -208,8 +208,9 @@ async def test_a_redrive_that_died_is_finished_later(world: World, late: str) ->
 
 
 def test_in_every_order_one_act_settles_it() -> None:
-    """Race incident: a dismissal, a retry and the job's end, told again; one act stands, its letter and the list of
-    open ones agree with it, and the other is refused or finds it done."""
+    """Race incident: a dismissal, a retry and the repeated end of the job; one action stays, its letter and the list of
+    open ones agree with it, and the other is refused or finds it done.
+    """
 
     async def scenario(meeting: Meeting) -> None:
         incident_id = await an_incident(meeting.world)

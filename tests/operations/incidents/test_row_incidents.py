@@ -49,7 +49,7 @@ async def swept_for(world: World, minutes: int) -> int:
 
 @pytest.mark.parametrize("fault", [KeyError("status"), LedgerRefused("413")])
 async def test_a_job_that_cannot_be_read_is_looked_at_once_an_hour(world: World, fault: Exception) -> None:
-    """One incident names it until a look succeeds, whatever the number of looks."""
+    """One incident names it until a read succeeds, after any number of reads."""
     job_id = await submitted(world)
     broken = unreadable(world, job_id, fault)
     assert await swept_for(world, 180) == 3
@@ -95,7 +95,7 @@ async def test_a_row_that_is_gone_settles_its_incident(world: World) -> None:
 
 @pytest.mark.parametrize(("fault", "after_an_hour"), [(Contended("races"), 1), (LedgerUnavailable("503"), 0)])
 async def test_a_fault_that_may_pass_is_tried_in_each_pass(world: World, fault: Exception, after_an_hour: int) -> None:
-    """Races that go on for an hour are the row's; a store that is away has an alert of its own."""
+    """Races that last an hour are a fault of the row; an unavailable store has its own alert."""
     job_id = await submitted(world)
     unreadable(world, job_id, fault)
     assert await swept_for(world, 59) == 59
@@ -157,7 +157,7 @@ async def test_an_operator_may_settle_it(world: World) -> None:
 
 
 async def test_a_tenant_whose_admission_state_cannot_be_decoded_holds_up_no_other(staging: World) -> None:
-    """The row names itself, once, however many jobs and duties meet it; the others' jobs go in."""
+    """One incident names the row, for any number of jobs and duties that read it; the others' jobs are admitted."""
     first, second = await posted(staging, 1, 2)
     await submitted(staging, tenant_id="tenant_b")
     fault = Undecodable("tenant_b GATES", "TypeError")
@@ -184,7 +184,7 @@ async def test_rows_of_the_directory_that_cannot_be_decoded_are_named(world: Wor
     [incident] = await open_rows(world)
     assert (incident.subject, incident.code) == ("tenants TENANT:x", "ROW_UNDECODABLE")
     world.index.admissions.groups = groups  # type: ignore[method-assign]
-    # another process begins with a copy of its own
+    # another process starts with its own copy
     world = limited(world)
     await swept_for(world, 121)
     assert await open_rows(world) == []
@@ -206,7 +206,7 @@ async def test_a_directory_that_cannot_be_read_for_five_minutes_is_an_incident(w
 
 
 async def test_a_bulk_operation_that_cannot_be_read_holds_up_no_other(world: World) -> None:
-    """The others are worked on; the row names the bulk operation."""
+    """The others continue; the row names the bulk operation."""
     for _ in range(3):
         await submitted(world, tenant_id="tenant_b")
     bad, good = [await begun(world, tenant) for tenant in ("tenant_a", "tenant_b")]

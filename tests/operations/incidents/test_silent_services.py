@@ -47,7 +47,7 @@ async def silent_since(answers: Answers) -> object:
 
 
 async def test_a_service_that_nobody_answers_for_is_silent_until_it_answers(world: World) -> None:
-    """From five minutes on, told once; its first answer ends it."""
+    """From five minutes on, in one event; its first reply ends the silence."""
     world, answers = listening(world)
     job_id = await waiting(world)
     world.clock.advance(299)
@@ -92,7 +92,7 @@ async def test_a_long_queue_is_no_silence(world: World) -> None:
 
 @pytest.mark.parametrize("away", [False, True])
 async def test_only_a_directive_that_lies_there_counts(world: World, away: bool) -> None:
-    """One that was taken, and a bus that cannot be asked, are nobody's silence."""
+    """A directive that a service received, and a bus that cannot be read, are no silence."""
     world, answers = listening(world)
     await waiting(world)
     world.lanes.away = away
@@ -116,7 +116,7 @@ async def test_an_attempt_that_was_sent_late_is_no_silence(world: World) -> None
 
 
 async def test_answers_are_noted_once_a_minute(world: World) -> None:
-    """By a process; a table that is away costs no reply. A reply that proves no lease is nobody's answer."""
+    """Per process; an unavailable table delays no reply. A reply without a valid lease does not count."""
     world, answers = listening(world)
     job_id = await waiting(world)
     await service_sends(world, job_id, "ACK", 1, lease_id="0" * 32)
@@ -134,7 +134,7 @@ async def test_answers_are_noted_once_a_minute(world: World) -> None:
 
 
 async def test_a_dry_run_marks_nothing(world: World) -> None:
-    """It shows what a pass would do to jobs, and no more."""
+    """It shows the effects of a sweep on jobs only."""
     world, answers = listening(world)
     await waiting(world)
     world.clock.advance(900)

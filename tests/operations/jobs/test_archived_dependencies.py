@@ -97,7 +97,7 @@ async def test_a_lost_row_of_an_archived_dependency_is_made_up_for(world: World,
 
 @LEAVING
 async def test_a_redrive_counts_an_archived_dependency_as_it_ended(world: World, how: str) -> None:
-    """The job waits again for what it still waited for, and is refused if that did not succeed."""
+    """The job waits again for its open dependencies, and is refused if the archived one did not succeed."""
     first, second = await made(world, 1), await made(world, 2)
     waits = await made(world, 3, dependencies=[first, second])
     await cancelled(world, second)
@@ -178,7 +178,7 @@ async def test_a_lost_bundle_is_read_once_an_hour_and_has_an_incident(world: Wor
 
 
 async def test_a_lost_bundle_hides_no_other_dependency(world: World) -> None:
-    """The mark counts the other one, however slow that is, before it raises."""
+    """The mark counts the other one, after any delay of it, before it raises."""
     first, second = await made(world, 1), await made(world, 2)
     waits = await made(world, 3, dependencies=[first, second])
     await world.index.drop_dependant("tenant_a", first, waits)
@@ -211,7 +211,7 @@ async def test_what_a_job_still_waits_for_is_read_from_the_ledger_alone(world: W
 
 
 async def test_the_hourly_count_reads_no_job_whose_row_is_there(world: World) -> None:
-    """The row of a dependency that has not been counted says enough."""
+    """The row of a dependency that has not been counted is sufficient."""
     first = await made(world, 1)
     waits = await made(world, 2, dependencies=[first])
     row, waiting = await active_row(world, waits), await job(world, waits)

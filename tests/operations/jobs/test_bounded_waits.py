@@ -26,7 +26,7 @@ __all__ = ["staging"]  # a fixture
 
 
 async def test_an_end_does_not_wait_for_a_slow_turn(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tenant's row does not answer: it leaves its FREED row, and one call takes the turn of all."""
+    """Its tenant's row does not respond: it leaves its FREED row, and one call handles all of them."""
     monkeypatch.setattr(freed, "_PATIENCE", timedelta(milliseconds=20))
     first, second = await posted(staging, 1, 2)
     read, answers = staging.index.admissions.read, asyncio.Event()
@@ -53,7 +53,7 @@ async def test_an_end_does_not_wait_for_a_slow_turn(staging: World, monkeypatch:
 async def test_a_fault_of_telemetry_is_none_of_the_job(
     staging: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its end is closed and its slot is free, as ever; the log says what failed."""
+    """The job ends and its slot is free; the log names the fault."""
     first, second = await posted(staging, 1, 2)
 
     def faulty(*_: Any, **__: Any) -> None:
@@ -68,7 +68,7 @@ async def test_a_fault_of_telemetry_is_none_of_the_job(
 @pytest.mark.parametrize("entries", [0, 1, 999, 1000, 1001, 4_321, 1_000_000])
 @pytest.mark.parametrize("pruned", [0, 700])
 async def test_the_head_of_a_long_log_takes_few_reads(world: World, entries: int, pruned: int) -> None:
-    """An admission state that forgot the gate asks for it within its turn; the oldest entries may be gone."""
+    """An admission state without the gate reads it within its turn; the oldest entries may be deleted."""
     gate, reads = Gate(GateKind.SOURCE, "tenant_a", "scanner"), Counter[str]()
 
     async def log(tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
@@ -96,7 +96,7 @@ async def test_the_head_of_a_long_log_takes_few_reads(world: World, entries: int
 
 
 async def test_bulks_leave_half_of_the_calls_to_admissions(world: World) -> None:
-    """A ninth bulk at work in one process comes again later, and ends all the same."""
+    """A ninth bulk operation in one process is scheduled again later, and ends."""
     job_id = await made(world, 1)
     world.clock.advance(1)
     bulk = await started(world, BulkAction.CANCEL, request_type="OCR")

@@ -38,7 +38,7 @@ async def test_the_same_request_is_the_same_job(world: World) -> None:
 
 
 async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
-    """An idempotency key stands for one body."""
+    """An idempotency key identifies one body."""
     first = await create(world, idempotency_key="k")
     with pytest.raises(IdempotencyConflict) as refused:
         await create(world, idempotency_key="k", doc_id="another")
@@ -80,7 +80,7 @@ async def test_an_expired_claim_makes_a_new_job(world: World) -> None:
     ],
 )
 async def test_what_is_wrong_is_named_and_nothing_is_written(world: World, changes: dict[str, Any], path: str) -> None:
-    """The error has the path of what is wrong; no row, no orchestration."""
+    """The error has the path of the invalid field; there is no row and no orchestration."""
     with pytest.raises(RequestInvalid) as refused:
         await create(world, **changes)
     assert path in [place for place, _ in refused.value.errors]
@@ -125,7 +125,7 @@ async def test_a_flat_payload_serves_a_protocol_of_one_step(world: World) -> Non
 async def test_references_keep_the_policy_of_all_and_of_the_tenant(
     world: World, hosts: set[str], own: set[str] | None, refused: list[str]
 ) -> None:
-    """Schemes, hosts and containers, for everybody and within that for one tenant."""
+    """Schemes, hosts and containers, for all tenants and, within those, for one tenant."""
     settings = replace(world.context.settings, allowed_ref_hosts=frozenset(hosts))
     mine = {"tenant_a": frozenset(own)} if own is not None else {}
     world = replace(world, context=replace(world.context, settings=settings, ref_hosts=mine))
@@ -169,7 +169,7 @@ async def test_a_job_keeps_the_version_that_the_ramp_gave_it(world: World) -> No
 
 
 async def test_a_request_can_name_its_version(world: World) -> None:
-    """It gets a loaded version whatever the ramp says, and any other is an error; it is another request without it."""
+    """It gets a loaded version at any ramp, and any other is an error; without the version it is another request."""
     world.context = replace(world.context, registry=ramped(0))
     assert await version_of(world) == 1
     assert await version_of(world, protocol_version=2) == 2

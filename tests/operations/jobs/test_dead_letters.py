@@ -97,7 +97,7 @@ async def test_the_filter_of_lists_is_theirs_too(world: World) -> None:
 
 
 async def test_a_redrive_takes_the_job_off(world: World) -> None:
-    """Its new job stands in the old one's `redriven_by`; when that fails, it is a dead letter of its own."""
+    """Its new job is in the old one's `redriven_by`; when that fails, it is its own dead letter."""
     old, other = await several(world, 2)
     await failed(world, old, other)
     new = (await redrive(world, old)).stored.record.job.job_id
@@ -108,7 +108,7 @@ async def test_a_redrive_takes_the_job_off(world: World) -> None:
 
 @pytest.mark.parametrize("late", ["a second redrive", "the sweeper"])
 async def test_a_redrive_that_died_is_not_listed_and_finished_later(world: World, late: str) -> None:
-    """Killed between the old job's mark and its DEAD row: no page shows it, and the row goes with the next step."""
+    """Killed between the old job's mark and its DEAD row: no page shows it, and the next step deletes the row."""
     old, other = await several(world, 2)
     await failed(world, old, other)
     with failing(world.index, "end_dead_letter"), pytest.raises(LedgerUnavailable):
@@ -125,7 +125,7 @@ async def test_a_redrive_that_died_is_not_listed_and_finished_later(world: World
 
 
 async def test_a_page_reads_few_rows_more_than_it_shows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A filter that fits few is answered in parts, each with where to go on."""
+    """A filter with few matches is answered in pages, each with a continuation."""
     monkeypatch.setattr(lists, "MAX_READ_MORE", 4)
     monkeypatch.setattr(lists, "_LEAST_LOOK", 1)
     [red] = await several(world, 1, labels={"team": "red"})
@@ -139,7 +139,7 @@ async def test_a_page_reads_few_rows_more_than_it_shows(world: World, monkeypatc
 
 
 async def test_a_dismissal_takes_the_job_off_and_leaves_it_as_it_is(world: World) -> None:
-    """Its row says so, its history and state are untouched, a second time is harmless, and it can be redriven."""
+    """Its row has the dismissal, its history and state stay, a repetition has no effect, and it can be redriven."""
     first, second = await several(world, 2)
     await failed(world, first, second)
     before = await world.job(first)
@@ -154,7 +154,7 @@ async def test_a_dismissal_takes_the_job_off_and_leaves_it_as_it_is(world: World
 
 
 async def test_what_is_no_dead_letter_cannot_be_dismissed(world: World) -> None:
-    """A job that lives, one that does not exist; one whose end the lists do not know yet is for later."""
+    """An active job and an unknown one; a job whose end is not in the lists yet is refused for now."""
     alive, dying = await several(world, 2)
     with pytest.raises(ControlNotPossible):
         await dismiss_dead_letter(world.context, alive, by())

@@ -47,7 +47,7 @@ async def job(world: World, job_id: str) -> Job:
 
 
 async def test_a_job_begins_when_those_before_it_have_ended(world: World) -> None:
-    """By id and by key; each end counts once, and the last one lets it begin."""
+    """By id and by key; each end counts once, and the last one starts it."""
     first, second = await made(world, 1), await made(world, 2, idempotency_key="second")
     waits = await made(world, 3, dependencies=[first, "key:second", first])
     assert (await job(world, waits)).status is JobStatus.WAITING_FOR_JOBS
@@ -78,7 +78,7 @@ async def test_those_that_have_ended_hold_nobody(world: World) -> None:
 @pytest.mark.parametrize("before", [True, False], ids=["before it was submitted", "after"])
 @pytest.mark.parametrize(("policy", "status"), [("fail", "FAILED_FINAL"), ("run", "QUEUED")])
 async def test_a_failure_fails_it_or_not(world: World, before: bool, policy: str, status: str) -> None:
-    """As the request says; the reason names the job that failed."""
+    """As the request defines; the reason names the job that failed."""
     first = await made(world, 1)
     if before:
         await fails(world, first, 1)
@@ -94,7 +94,7 @@ async def test_a_failure_fails_it_or_not(world: World, before: bool, policy: str
 
 
 async def test_a_chain_fails_link_by_link(world: World) -> None:
-    """Each call ends one job and calls the next: no recursion, whatever the length."""
+    """Each call ends one job and sends the next call: no recursion, at any length."""
     chain = [await made(world, 0)]
     for number in range(1, 30):
         chain.append(await made(world, number, dependencies=[chain[-1]]))
@@ -104,7 +104,7 @@ async def test_a_chain_fails_link_by_link(world: World) -> None:
 
 
 async def test_the_sweeper_alone_moves_them(world: World) -> None:
-    """Every call is lost: a minute later the sweeper does what they asked for."""
+    """Each call is lost: a minute later the sweeper does its work."""
     first = await made(world, 1)
     waits = await made(world, 2, dependencies=[first])
     await ends(world, first, 1)
@@ -114,7 +114,7 @@ async def test_the_sweeper_alone_moves_them(world: World) -> None:
 
 
 async def test_more_dependants_than_one_call_notifies(world: World) -> None:
-    """The first ones are told with the end, a call tells the rest, and only then the job is closed."""
+    """The first ones are notified with the end, a call notifies the rest, and only then the job is closed."""
     first = await made(world, 0)
     waiting = [await made(world, number, dependencies=[first]) for number in range(1, AT_ONCE + 6)]
     await ends(world, first, 1)
@@ -125,7 +125,7 @@ async def test_more_dependants_than_one_call_notifies(world: World) -> None:
 
 
 async def test_they_line_up_at_their_gates(world: World) -> None:
-    """A dependant holds nothing while it waits, and goes through the gates like any other."""
+    """A dependant holds no slot while it waits, and enters the gates like any other job."""
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     first = await made(world, 1)
     waits = await made(world, 2, dependencies=[first])
@@ -150,7 +150,7 @@ async def test_a_paused_dependant_goes_on_counting(world: World) -> None:
 
 
 async def test_a_cancelled_dependant_is_counted_nowhere(world: World) -> None:
-    """The end of the other job finds it gone, and takes its row."""
+    """The end of the other job finds the cancellation, and deletes its row."""
     first = await made(world, 1)
     waits = await made(world, 2, dependencies=[first])
     await cancelled(world, waits)
@@ -161,7 +161,7 @@ async def test_a_cancelled_dependant_is_counted_nowhere(world: World) -> None:
 
 
 async def test_what_is_no_job_of_the_tenants_is_refused(world: World) -> None:
-    """Of another tenant, of nobody, of no key: the same words, and nothing is written."""
+    """For a job of another tenant, an unknown id and an unknown key: the same message, and nothing is written."""
     foreign = await made(world, 1, tenant_id="tenant_b")
     for name in (foreign, "job_of_nobody", "key:nothing"):
         with pytest.raises(DependencyUnknown, match=name):
@@ -170,7 +170,7 @@ async def test_what_is_no_job_of_the_tenants_is_refused(world: World) -> None:
 
 
 async def test_other_dependencies_are_another_request(world: World) -> None:
-    """The same key with other dependencies is a conflict; the order in which they are named is none."""
+    """The same key with other dependencies is a conflict; their order is not."""
     first, second = await made(world, 1), await made(world, 2)
     once = await made(world, 3, idempotency_key="k", dependencies=[first, second])
     assert await made(world, 3, idempotency_key="k", dependencies=[second, first]) == once
@@ -179,7 +179,7 @@ async def test_other_dependencies_are_another_request(world: World) -> None:
 
 
 async def test_a_redrive_waits_again(world: World) -> None:
-    """For the job that took the failed one up; refused while nobody did, but where it is asked to wait for none."""
+    """For the job that redrove the failed one; refused without such a job, unless the request ignores dependencies."""
     first = await made(world, 1)
     waits = await made(world, 2, dependencies=[first])
     await cancelled(world, first)
@@ -196,7 +196,7 @@ async def test_a_redrive_waits_again(world: World) -> None:
 
 
 async def test_a_redrive_that_waits_for_none(world: World) -> None:
-    """`ignoreDependencies` begins at once; a redrive of a job that had begun waits for nobody either."""
+    """`ignoreDependencies` starts at once; so does a redrive of a job that had started."""
     first = await made(world, 1)
     waits = await made(world, 2, dependencies=[first])
     await cancelled(world, first)
@@ -208,7 +208,7 @@ async def test_a_redrive_that_waits_for_none(world: World) -> None:
 
 
 async def test_a_job_that_has_not_begun_in_time_fails(world: World) -> None:
-    """By the sweeper, wherever it waits; one that has begun goes on."""
+    """The sweeper fails it in any wait; a job that has started continues."""
     soon = world.clock.now() + timedelta(minutes=10)
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     runs = await made(world, 1, expires_at=soon)
@@ -223,7 +223,7 @@ async def test_a_job_that_has_not_begun_in_time_fails(world: World) -> None:
 
 
 async def test_an_hourly_look_counts_no_end_twice(world: World) -> None:
-    """One of two has ended and is counted: the job waits for the other one, after any number of looks."""
+    """One of two has ended and is counted: the job waits for the other one, after any number of checks."""
     first, second = await made(world, 1), await made(world, 2)
     waits = await made(world, 3, dependencies=[first, second])
     await ends(world, first, 1)
@@ -238,7 +238,7 @@ async def test_an_hourly_look_counts_no_end_twice(world: World) -> None:
 
 
 async def test_a_lost_row_of_a_dependency_is_made_up_for(world: World) -> None:
-    """Its end is told to no job: an hour later the job counts it."""
+    """No call names its end: an hour later the job counts it."""
     first = await made(world, 1)
     waits = await made(world, 2, dependencies=[first])
     await world.index.drop_dependant("tenant_a", first, waits)

@@ -111,7 +111,7 @@ async def test_its_reads_do_not_grow_with_the_tenants(world: World) -> None:
 
 
 async def test_an_idle_share_is_not_taken_for_a_full_quota(world: World) -> None:
-    """All places are lent to the first tenant, which uses one: a job of another would start."""
+    """All slots are lent to the first tenant, which uses one: a job of another tenant would start."""
     await ruled(limited(world), PLATFORM, max_active=3)
     await created(world, 0, "busy")
     assert (await allocation_record(world)).granted == 3
@@ -123,7 +123,7 @@ async def test_an_idle_share_is_not_taken_for_a_full_quota(world: World) -> None
 
 
 async def test_those_that_wait_come_first(world: World) -> None:
-    """A place that a division gave to a job in line is used."""
+    """A slot that a division lent to a queued job is used."""
     world = limited(world)
     await ruled(world, PLATFORM, max_active=2)
     jobs = [await created(world, number, "busy") for number in range(6)]

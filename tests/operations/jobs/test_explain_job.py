@@ -18,7 +18,7 @@ async def explained(world: World, record: Record) -> Explanation:
 
 
 async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world: World) -> None:
-    """Twenty late replies and more later, the last move is still the ACK, with its row and who sent it."""
+    """After twenty late replies and more, the last transition is still the ACK, with its row and its sender."""
     job_id = await submitted(world)
     created = await explained(world, await world.job(job_id))
     assert created.brought_here is not None
@@ -84,7 +84,7 @@ async def test_our_own_backlog_is_named_as_the_gate(world: World) -> None:
     ],
 )
 async def test_a_job_in_a_queue_shows_how_many_are_before_it(world: World, ahead: int, words: str) -> None:
-    """A look shows 32 messages; what lies behind them is not counted."""
+    """A peek returns 32 messages; those behind them are not counted."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     record, sent_at = await world.job(job_id), world.clock.now()

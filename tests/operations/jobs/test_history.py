@@ -106,13 +106,13 @@ async def test_every_value_of_a_bundle_counts() -> None:
 
 @pytest.mark.parametrize("given", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
 def test_what_is_not_a_bundle_is_refused(given: Any) -> None:
-    """Anything at all gets an answer and no exception."""
+    """Any input gets an answer and no exception."""
     assert faults(given)
 
 
 @TALES
 async def test_a_receipt_adds_up(world: World, tale: MakeJob) -> None:
-    """Every second from creation to end, or to now, stands under one part of one step."""
+    """Each second from creation to end, or to now, belongs to one part of one step."""
     record, events = await history(world, await tale(world))
     world.clock.advance(7)
     costs = receipt(record, events, world.clock.now())

@@ -56,7 +56,7 @@ async def test_pages_are_full_whatever_the_filter(world: World) -> None:
 
 
 async def test_a_page_ends_at_the_bound_and_the_next_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However rare the wanted jobs, one request reads few rows more than it shows, says so, and loses none."""
+    """With rare matches, one request reads few rows more than it shows, says so, and loses none."""
     monkeypatch.setattr(lists, "MAX_READ_MORE", 8)
     monkeypatch.setattr(lists, "_LEAST_LOOK", 2)
     read: list[int] = []
@@ -98,7 +98,7 @@ async def test_a_page_of_exactly_the_last_jobs_is_the_last(world: World) -> None
 
 
 async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: World) -> None:
-    """Without a filter a line comes from the index alone: it has the event that it is as of, and a sweep updates it."""
+    """Without a filter a row comes from the index alone: it has the event of its state, and a sweep updates it."""
     [job_id] = await several(world, 1)
     await dispatch(world, job_id)
     await service_sends(world, job_id, "ACK", 1)
@@ -115,7 +115,7 @@ async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: Wor
 
 
 async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(world: World) -> None:
-    """A crash between the end of a job and its index rows shows for a sweep at most, whatever its next check was."""
+    """After a crash between the end of a job and its index rows the list is wrong for one sweep at most."""
     [job_id] = await several(world, 1)
     with failing(world.index, "close"), pytest.raises(LedgerUnavailable):
         await failed(world, job_id)
@@ -127,7 +127,7 @@ async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(world
 
 
 async def test_relisting_goes_on_where_its_bound_stopped_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of more active jobs than a pass has time for the next one reads the others; what was counted is carried over."""
+    """With more active jobs than a sweep has time for, the next one reads the others; the counts are carried over."""
     monkeypatch.setattr(relisting, "_ROUND", 2)
     monkeypatch.setattr(relisting, "_PAGE", 2)
     for job_id in await several(world, 3, tenant_id="tenant_a") + await several(world, 2, tenant_id="tenant_b"):

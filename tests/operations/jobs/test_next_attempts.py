@@ -41,7 +41,7 @@ def apart(world: World) -> World:
 
 
 async def test_a_result_records_the_next_attempt(world: World) -> None:
-    """Two EVENT rows in one transaction, with the cause of `dispatch`; the directive goes out without another one."""
+    """Two EVENT rows in one transaction, with the cause of `dispatch`; the directive is sent without another row."""
     salts = map("{:032x}".format, itertools.count())
     world = replace(world, context=changed(world.context, new_salt=lambda: next(salts)))
     job_id = await submitted(world)
@@ -84,7 +84,7 @@ async def test_a_late_dispatch_sends_nothing_after_the_total_time(world: World) 
 
 
 async def test_a_lost_event_uses_up_no_attempt(world: World) -> None:
-    """The sweeper asks an orchestration that still waits for the step before, and ends nothing that was not sent."""
+    """The sweeper sends a look to an orchestration at the step before, and ends no attempt that was not sent."""
     job_id = await first_done(world)
     for _ in range(3):
         world.clock.advance(301)
@@ -155,7 +155,7 @@ async def test_a_publish_fault_backs_off_as_before(world: World) -> None:
 
 
 async def test_a_redrive_records_no_attempt_ahead(world: World) -> None:
-    """The first attempt of a new job is recorded by `dispatch`, whatever its first step is."""
+    """`dispatch` records the first attempt of a new job, at any first step."""
     job_id = await failed_at_embedding(world)
     new = (await redrive(world, job_id)).stored.record
     assert [step.status for step in new.steps] == [StepStatus.SUCCEEDED, StepStatus.PENDING, StepStatus.PENDING]

@@ -211,14 +211,14 @@ def test_one_message_in_two_hands(type_: str) -> None:
     "results", [("SUCCEEDED", "FAILED_FINAL"), ("SUCCEEDED", "FAILED_RETRY"), ("FAILED_RETRY",) * 2]
 )
 def test_two_results_of_one_attempt(results: tuple[str, str]) -> None:
-    """Race conflict: a service that contradicts itself at once: the first RESULT stands, the other is a row."""
+    """Race conflict: a service sends two results at once: the first RESULT decides, the other is a row."""
     first, second = (sends("RESULT", number, status=status) for number, status in enumerate(results, 1))
     assert serializable(in_service, first, second) > 5
 
 
 @pytest.mark.parametrize("prepare", [queued, timed_out, over])
 def test_a_dispatch_runs_twice_at_once(prepare: Prepare) -> None:
-    """Race dispatch: one attempt is recorded, and whatever is published has its message id."""
+    """Race dispatch: one attempt is recorded, and each published directive has its message id."""
     assert serializable(prepare, dispatches(), dispatches(), alike=True) > 3
 
 
@@ -263,7 +263,7 @@ def test_siblings_end_at_once() -> None:
 
 
 def test_a_ledger_that_takes_stale_writes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the ETag some order of a control and a RESULT leaves what neither order would."""
+    """Without the ETag some order of a control and a RESULT leaves a state that neither order alone leaves."""
     compare_no_etag(monkeypatch, "ledger")
     with pytest.raises(AssertionError):
         serializable(in_service, asks(ControlKind.CANCEL), sends("RESULT"))

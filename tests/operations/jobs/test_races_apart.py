@@ -64,7 +64,7 @@ def test_two_sweeps_at_once(prepare: Prepare, seconds: float) -> None:
     ],
 )
 def test_a_sweep_during_normal_work(prepare: Prepare, work: Work) -> None:
-    """Race sweeps: what the sweeper does, the functions themselves might do at the same moment."""
+    """Race sweeps: the functions themselves may do the sweeper's work at the same moment."""
     assert serializable(prepare, sweeps(), work, interruptions=1) >= 2
 
 
@@ -130,7 +130,7 @@ async def test_an_orchestration_that_is_ahead_of_its_reply(world: World) -> None
 
 
 def test_a_history_that_grows_while_it_is_read() -> None:
-    """Race history: the rows and the events that led to them, whatever is written in between."""
+    """Race history: the rows and the events that caused them agree, with any writes in between."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
@@ -148,7 +148,7 @@ def test_a_history_that_grows_while_it_is_read() -> None:
 
 
 async def test_one_look_at_the_store_of_protocols() -> None:
-    """Race catalog: tens of requests at once are one look, and nobody but the first waits for it."""
+    """Race catalog: tens of requests at once are one read, and only the first waits for it."""
     store, looks = CatalogState(registry()), 0
     release = asyncio.Event()
 
@@ -183,7 +183,7 @@ async def test_one_look_at_the_store_of_protocols() -> None:
 
 
 def test_two_redrives_at_once() -> None:
-    """Race redrives: two people take up the same failed job: one new job, linked both ways."""
+    """Race redrives: two callers redrive the same failed job: one new job, linked both ways."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world

@@ -80,7 +80,7 @@ async def test_the_old_job_only_learns_who_took_its_place(world: World) -> None:
 
 
 async def test_twice_is_the_same_job(world: World) -> None:
-    """Asked again, also at the same time and after the claim's time is over, the answer is the first new job."""
+    """For a repetition, also at the same time and after the claim's time, the response is the first new job."""
     old_id = await failed_at_embedding(world)
     both = await asyncio.gather(redrive(world, old_id), redrive(world, old_id))
     [new_id] = {created.stored.record.job.job_id for created in both}
@@ -96,7 +96,7 @@ async def test_twice_is_the_same_job(world: World) -> None:
 @pytest.mark.parametrize("port", ["index.reserve", "ledger.create", "ledger.commit", "orchestrations.start"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_killed_anywhere_the_next_call_finishes(world: World, port: str, after: bool) -> None:
-    """Whatever write was the last, before it or after it: one new job, linked and started."""
+    """Killed before or after each write: one new job, linked and started."""
     old_id = await failed_at_embedding(world)
     owner, name = port.split(".")
     with failing(getattr(world, owner), name, error=KeyboardInterrupt, after=after), pytest.raises(KeyboardInterrupt):
@@ -112,7 +112,7 @@ async def test_killed_anywhere_the_next_call_finishes(world: World, port: str, a
 
 
 async def test_a_redrive_that_died_after_its_claim_is_withdrawn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sweeper takes the claim back; the next redrive is another new job."""
+    """The sweeper withdraws the claim; the next redrive is another new job."""
     old_id = await failed_at_embedding(world)
     with monkeypatch.context() as patched:
         patched.setattr(world.ledger, "create", None)
@@ -126,7 +126,7 @@ async def test_a_redrive_that_died_after_its_claim_is_withdrawn(world: World, mo
 
 
 async def test_a_late_finisher_meets_the_tombstone(world: World) -> None:
-    """Its claim withdrawn between our look and our write: the call fails, and nothing is linked."""
+    """Its claim is withdrawn between the read and the write: the call fails, and nothing is linked."""
     old_id = await failed_at_embedding(world)
 
     async def withdrawn() -> None:
@@ -191,7 +191,7 @@ async def test_a_redrive_of_a_redrive(world: World) -> None:
 
 @pytest.mark.parametrize("at", ["ledger.events", "index.reserve", "ledger.create", "ledger.commit"])
 async def test_a_redrive_of_a_job_that_is_purged_meanwhile(world: World, at: str) -> None:
-    """Race purge: wherever its rows go, the response is 404 and nothing is created, or it is a new job that runs."""
+    """Race purge: at each moment of the deletion the response is 404 and nothing is created, or a new job that runs."""
     job_id = await failed_at_embedding(world)
     target, method = at.split(".")
     listed, started = len(world.index.listed), len(world.orchestrations.started)

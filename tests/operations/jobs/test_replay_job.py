@@ -204,7 +204,7 @@ async def test_an_archived_job_is_replayed(world: World) -> None:
 
 
 async def test_a_replay_of_a_job_that_is_purged_meanwhile_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Race purge: wherever its rows go, the response is the new job or 404, and a new job that exists runs."""
+    """Race purge: at each moment of the deletion the response is the new job or 404, and a new job that exists runs."""
     for number, at in enumerate(
         ("ledger.events", "index.reserve", "ledger.create", "ledger.find_event", "ledger.commit")
     ):
@@ -231,7 +231,7 @@ async def test_a_replay_of_a_job_that_is_purged_meanwhile_runs(world: World, mon
 
 
 async def test_what_cannot_be_replayed_changes_nothing(world: World) -> None:
-    """A living job, one that never was, one whose protocol or service is gone, or whose references are refused now."""
+    """An active job, an unknown one, one whose protocol or service is removed, or whose references are refused now."""
     job_id, living = await ended(world), await submitted(world)
     rows = len(world.ledger.rows.all_rows)
     with pytest.raises(NotReplayable) as refused:
@@ -273,7 +273,7 @@ async def test_a_replay_is_redriven_and_replayed(world: World) -> None:
 
 
 async def test_a_bulk_replays_jobs_that_have_ended(world: World) -> None:
-    """Once each, whatever is tried again; a living job is refused."""
+    """Once each, after any repetition; an active job is refused."""
     one, two, living = await ended(world), await ended(world, doc_id="2"), await submitted(world)
     await later(world)
     bulk = await started(world, BulkAction.REPLAY)

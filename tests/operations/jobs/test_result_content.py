@@ -52,7 +52,7 @@ async def shown(world: World, job_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"])
 async def test_all_of_it_is_kept_and_proved(world: World, status: str) -> None:
-    """Whatever came of the attempt; and a step without any of it has none."""
+    """After any outcome of the attempt; a step without content has none."""
     job_id = await at_work(world)
     await service_sends(world, job_id, "RESULT", 1, status=status, **CONTENT)
     record, events = await history(world, job_id)
@@ -105,7 +105,7 @@ async def test_the_place_that_the_last_step_names_is_the_jobs_output(world: Worl
 
 
 async def test_a_redrive_carries_it(world: World) -> None:
-    """A step that is not run again keeps what its RESULT carried, beside its `result_ref`."""
+    """A step that is not run again keeps the content of its RESULT, beside its `result_ref`."""
     old_id = await failed_at_embedding(world)
     old = await world.ledger.read(old_id)
     assert old is not None
@@ -116,7 +116,7 @@ async def test_a_redrive_carries_it(world: World) -> None:
 
 
 async def test_an_artefact_elsewhere_is_refused_as_a_result_there_is(world: World) -> None:
-    """The step fails with the reason, and what may be named is still there to look at."""
+    """The step fails with the reason, and its permitted artefacts stay readable."""
     world = elsewhere_refused(world)
     job_id = await at_work(world)
     wrong = {"name": "stolen", "uri": "https://evil.example/x"}
@@ -139,7 +139,7 @@ async def test_a_place_elsewhere_is_refused(world: World, name: str) -> None:
 
 
 async def test_a_failure_that_names_other_places_is_a_failure_without_them(world: World) -> None:
-    """It keeps its own code and its other attempts: what it names leads nowhere."""
+    """It keeps its own code and its remaining attempts, without the refused references."""
     world = elsewhere_refused(world)
     job_id = await at_work(world)
     wrong = {"name": "stolen", "uri": "https://evil.example/x"}
@@ -211,7 +211,7 @@ def test_what_is_only_about_the_sender_costs_no_result(name: str, value: Any) ->
     ids=str,
 )
 def test_what_the_result_is_must_be_well_formed(members: dict[str, Any]) -> None:
-    """Half of a result is none: it is parked with the name of the part, and nothing is lost."""
+    """A partly invalid result is parked with the name of the part, and nothing is lost."""
     with pytest.raises(ReplyUnfit) as unfit:
         parse_reply(sent(**members))
     assert (unfit.value.reason, unfit.value.detail.split(".")[0].split(":")[0]) == (
@@ -222,7 +222,7 @@ def test_what_the_result_is_must_be_well_formed(members: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("type_", ["ACK", "HEARTBEAT"])
 def test_only_a_result_carries_any_of_it(type_: str) -> None:
-    """In another reply it is an unknown field, in whatever form."""
+    """In another reply it is an unknown field, in any form."""
     taken = parse_reply(sent(type_, artifacts="?", metrics=1, output_ref=2, reason=3, error=4, result_ref=5))
     assert (taken.content, taken.result_ref, taken.error) == (None, None, None)
 

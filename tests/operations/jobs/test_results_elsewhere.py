@@ -1,4 +1,4 @@
-"""A RESULT leads where the tenant's references may, or the step fails for good with the reason."""
+"""A RESULT refers to locations that the tenant's references may name, or the step fails permanently with the reason."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_result_with_a_credential_fails_its_step(world: World, name: str
 
 @pytest.mark.parametrize("uri", ["{workspace}text.json", "https://results.example/text.json"])
 async def test_a_result_where_it_may_be(world: World, uri: str) -> None:
-    """In the attempt's own folder whatever the lists say, or where they allow it."""
+    """In the attempt's own folder under any lists, or in a location that they permit."""
     job_id, workspace = await at_work(world)
     strict = allowing(world, "results.example")
     await service_sends(strict, job_id, "RESULT", 1, result_ref={"uri": uri.format(workspace=workspace)})

@@ -42,7 +42,7 @@ async def test_a_foreign_instance_is_fenced_off(world: World) -> None:
 
 
 async def test_a_publish_fault_is_a_verdict(world: World) -> None:
-    """PUBLISH_FAILED until the backoff is over; then the same attempt goes out with a fresh ACK timeout."""
+    """PUBLISH_FAILED until the backoff is over; then the same attempt is sent with a new ACK timeout."""
     job_id = await submitted(world)
     world.publisher.failing = True
     verdict = await dispatch(world, job_id)
@@ -123,7 +123,7 @@ async def test_heartbeats_wake_nobody(world: World) -> None:
 
 
 async def test_messages_that_no_job_can_take_are_parked(world: World) -> None:
-    """Bad JSON, a wrong form and an unknown job go to the rejected messages, each once however often delivered."""
+    """Bad JSON, a wrong form and an unknown job become rejected messages, each once after any number of deliveries."""
     for _ in range(2):
         await arrives(world, b"{", 1)
         await arrives(world, b'{"type": "ACK"}', 2)
@@ -171,7 +171,7 @@ async def test_settle_ends_the_attempt_only_when_the_lease_is_over(world: World)
 
 
 async def test_a_reply_without_an_orchestration_is_kept(world: World) -> None:
-    """The durable engine does not know the instance: the ledger has moved all the same, the message is done."""
+    """The durable engine does not know the instance: the ledger has the transition, the message is completed."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     world.orchestrations.unknown = True
@@ -180,7 +180,7 @@ async def test_a_reply_without_an_orchestration_is_kept(world: World) -> None:
 
 
 async def test_our_own_backlog_uses_up_no_attempt(world: World) -> None:
-    """While its directive waits on the bus the attempt waits too, twice as long each time; one EVENT row tells it."""
+    """While its directive waits on the bus the attempt waits too, twice as long each time; one EVENT row records it."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     world.lanes.waiting_directives = [(f"{job_id}:ocr:1", world.clock.now())]
@@ -200,7 +200,7 @@ async def test_our_own_backlog_uses_up_no_attempt(world: World) -> None:
 
 
 async def test_only_the_jobs_own_time_ends_a_backlog(world: World) -> None:
-    """However long the queue: the job then ends with TIME_EXCEEDED, and no attempt was used up before."""
+    """With a queue of any length the job ends with TIME_EXCEEDED, and no attempt was used before."""
     job_id = await submitted(world, request_type="OCR", payload={})
     stored = world.ledger.jobs[job_id]
     capped = stored.record.with_job(deadline_at=world.clock.now() + timedelta(days=3))
@@ -228,8 +228,9 @@ async def test_a_directive_lives_as_long_as_its_job(world: World) -> None:
 
 @pytest.mark.parametrize("older", [1, 32, 33])
 async def test_a_directive_that_was_taken_is_missed_on_a_busy_lane(world: World, older: int) -> None:
-    """Older ones that are being worked on stand before it. With more than a look shows it may be behind them, unless
-    the last one that is shown is newer.
+    """Older directives that a service processes precede it.
+
+    With more than a peek shows it may be behind them, unless the last shown one is newer.
     """
     job_id = await submitted(world)
     await dispatch(world, job_id)
@@ -314,7 +315,7 @@ async def test_a_waiting_attempt_is_adopted_and_not_sent_again(world: World) -> 
 
 
 async def test_a_directive_that_was_never_sent_is_nobodys_silence(world: World) -> None:
-    """In a publish backoff the next try is owed, however late it comes: settle sends nothing and fails nothing."""
+    """In a publish backoff the next try is pending, after any delay: settle sends nothing and fails nothing."""
     job_id = await submitted(world)
     world.publisher.failing = True
     await dispatch(world, job_id)

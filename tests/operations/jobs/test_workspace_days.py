@@ -39,7 +39,7 @@ def shown(record: Record, retention: Retention = RETENTION) -> Any:
 
 
 async def test_an_output_in_the_workspace_is_shown_with_its_last_day(world: World) -> None:
-    """Counted from the RESULT; before the end of the job there is none."""
+    """The days start at the RESULT; before the end of the job there is no last day."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     assert shown(await world.job(job_id)) is None
@@ -91,7 +91,7 @@ async def test_a_result_that_may_be_gone_is_not_carried(kept: World) -> None:
 
 
 async def test_a_redrive_that_is_there_is_still_answered(kept: World) -> None:
-    """The caller asks again when the time is over."""
+    """The caller repeats its request when the time is over."""
     old_id = await failed(kept)
     new_id = (await redrive(kept, old_id)).stored.record.job.job_id
     kept.clock.advance(60 * DAY)
@@ -110,7 +110,7 @@ async def test_a_redrive_does_not_make_a_result_younger(kept: World) -> None:
 
 
 async def test_what_does_not_expire_is_carried_at_any_age(kept: World) -> None:
-    """Kept for ever, at the caller's place, or nothing carried at all."""
+    """Outputs without an expiry, outputs at the caller's location, or no carried outputs."""
     old_id = await failed(kept)
     untouched = await submitted(kept, idempotency_key="never began")
     await cancelled(kept, untouched)

@@ -73,7 +73,7 @@ async def test_the_path_of_a_run_and_its_token_are_of_one_job(calling: World) ->
 
 
 async def test_directives_carry_no_grant_where_callbacks_are_off(world: World, calling: World) -> None:
-    """Without keys or without an address of our own, the message is what it always was."""
+    """Without keys or without an address of the app, the message has no grant."""
     only_keys = replace(calling.context.settings, public_url=None)
     for one in (world, replace(calling, context=replace(calling.context, settings=only_keys))):
         job_id = await submitted(one, request_type="OCR", payload={}, idempotency_key=str(id(one)))
@@ -160,7 +160,7 @@ async def test_the_same_callback_again_changes_nothing(calling: World) -> None:
 
 
 async def test_another_result_for_the_same_attempt_is_recorded_only(calling: World) -> None:
-    """The first RESULT stands; the second, from bus or callback, is an EVENT row."""
+    """The first RESULT decides; the second, from bus or callback, is an EVENT row."""
     job_id, callbacks = await granted(calling)
     await call(calling, "RESULT", callbacks.token, RESULT)
     failed = {"status": "FAILED_FINAL", "error": {"code": "X", "message": "y"}}
