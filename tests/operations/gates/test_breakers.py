@@ -130,7 +130,7 @@ async def test_a_breaker_of_the_rule_for_every_tenant(world: World) -> None:
 
 
 async def test_a_reset_lets_them_in(world: World) -> None:
-    """It closes at once, its log has operator and reason; a repetition changes nothing; without a breaker it is refused."""
+    """It closes at once and logs operator and reason; a repetition changes nothing; without a breaker it is refused."""
     waiting = await opened(world)
     changed = await quotas.reset_breaker(world.context, world.orchestrations, OCR, OPERATOR)
     assert changed.after is not changed.before
@@ -164,7 +164,7 @@ async def test_a_breaker_that_is_taken_away_lets_them_in(world: World) -> None:
 
 
 async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
-    """`explain` and the view have the end, or the number of probes; the first job's time is the end of the cool-down."""
+    """`explain` and the view have the end or the number of probes; the first job's time is the end of the cool-down."""
     waiting = await opened(world)
     breaker = await breaker_of(world)
     standings = [await read_position(world.context, (await world.job(job_id)).job) for job_id in waiting]

@@ -109,7 +109,7 @@ async def test_a_tenant_without_counts_gets_the_rest_of_the_limit(world: World, 
 
 
 async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: World) -> None:
-    """More than a page of jobs: the first division reserves slots, a call counts the jobs, the next division uses it."""
+    """More than a page of jobs: one division reserves slots, a call counts the jobs, the next division uses it."""
     for number, tenant in enumerate(("many", "many", "good")):
         await created(world, number, tenant)
     began, patched = world.clock.now(), pytest.MonkeyPatch()

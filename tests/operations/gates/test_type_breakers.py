@@ -168,7 +168,7 @@ async def test_a_breaker_that_is_taken_away_lets_all_in(world: World) -> None:
 @pytest.mark.parametrize("broken", ["write_admission", "write", "put_over_all"])
 @pytest.mark.parametrize("turn", range(1, 5))
 async def test_a_division_that_dies_while_it_opens_is_repeated(world: World, broken: str, turn: int) -> None:
-    """At each of its writes: the next division continues; it opens once, and no notified tenant is admitted meanwhile."""
+    """At each write: the next division continues; it opens once, and no notified tenant is admitted meanwhile."""
     await with_breaker_over_all(world)
     jobs = [await created(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
     await fail(world, jobs[0])
