@@ -24,7 +24,7 @@ from emulator.up.parent_death import end_with_parent
 from emulator.up.ports import Ports
 
 ROOT = Path(__file__).resolve().parents[1]
-#: two lines: OCR takes 0.2 CPU seconds, and 2.2 for the sample of that name
+#: a document of two lines: OCR takes 0.2 CPU seconds, and 2.2 for the sample of that name
 SMALL_INVOICE = ROOT / "tests" / "invoice.png"
 
 #: Reading models from a cold disk while other work has the machine takes a minute at worst.
@@ -141,7 +141,7 @@ class RunningStack:
 
     @contextmanager
     def without(self, name: str) -> Iterator[None]:
-        """The child is dead while the block runs, for as long as that takes; after it the next one serves."""
+        """Keeps the child dead while the block runs; after it the next one serves."""
         child = self.children()[name]
         self.process.send_signal(signal.SIGSTOP)  # `up` starts no services
         try:
@@ -152,7 +152,7 @@ class RunningStack:
             self.wait_for_start(name, child["starts"] + 1)
 
     def pause(self, name: str) -> None:
-        """The child stands still, its ports open: an outage in which nothing is lost."""
+        """Suspends the child with its ports open: an outage in which nothing is lost."""
         os.kill(self.children()[name]["pid"], signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
@@ -210,13 +210,13 @@ def start(
 
 
 def unexpected_errors(data: Path) -> str:
-    """The app's log lines of errors that it answered with INTERNAL, each with its traceback."""
+    """Returns the app's log lines of errors that it answered with INTERNAL, each with its traceback."""
     text = (data / "logs" / "host.log").read_text(errors="replace")
     return "\n".join(re.findall(r"^.*unexpected error, correlation_id=.*(?:\n.*){0,40}", text, re.MULTILINE))
 
 
 def tails(data: Path, lines: int = 30) -> str:
-    """The last lines of every log of a stack."""
+    """Returns the last lines of every log of a stack."""
     logs = [data / "up.stderr", *sorted((data / "logs").glob("*.log"))]
     parts = []
     for log in logs:

@@ -149,7 +149,7 @@ async def control(world: World, job_id: str, kind: ControlKind) -> None:
 
 
 async def answered(world: World) -> None:
-    """The calls to jobs and admission states, as the queue's function answers them, until there is none."""
+    """Handles the calls to jobs and admission states, as the queue's function does, until there is none."""
     calls = world.context.bus.admission_calls.calls  # type: ignore[attr-defined]
     while calls:
         _, job_id, _ = calls.pop(0)
@@ -282,7 +282,7 @@ async def early(world: World) -> tuple[str, str]:
 
 
 async def died_after_the_claim(world: World) -> str:
-    """Makes a creation whose process ended between the index transaction and the job's rows."""
+    """Creates a job whose creator died between the index transaction and the job's rows."""
     with failing(world.ledger, "create"), pytest.raises(LedgerUnavailable):
         await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
     [active] = await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10)

@@ -16,7 +16,7 @@ NAMED = re.compile(r"\bRace ([a-z]+(?:-[a-z]+)*)")
 
 
 def comments(path: Path) -> Iterator[str]:
-    """Each docstring, and each run of comment lines, as one line of text."""
+    """Yields each docstring, and each run of comment lines, as one line of text."""
     source = path.read_text()
     if "Race" not in source:
         return

@@ -1,4 +1,4 @@
-"""Operations under the context of one request: work for other tenants that follows from it is done all the same."""
+"""Operations under the context of one request do the resulting work for other tenants."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OF_ANOTHER: dict[str, Callable[[Context], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("name", OF_ANOTHER)
 async def test_each_store_of_a_context_is_its_callers(world: World, name: str) -> None:
-    """A tenant's caller reads no other tenant; one who only moves reads in requests that move, and no feed there."""
+    """A tenant's caller reads no other tenant; one with change rights only reads in requests that change."""
     context, read = feeds.of(world).world.context, OF_ANOTHER[name]
     for caller, moving in ((TENANT_A, False), (TENANT_A, True), (MOVER, False)):
         with pytest.raises(PermissionError):
@@ -129,7 +129,7 @@ async def test_a_redrive_starts_them_too(world: World, caller: Caller) -> None:
 
 @CALLERS
 async def test_a_control_does_not_depend_on_what_its_caller_may_read(world: World, caller: Caller) -> None:
-    """The end of a job clears those that ended before it, and asks the feed for each."""
+    """The end of a job deletes the histories of earlier ended jobs, and requests the feed for each."""
     fed = feeds.of(limited(world, max_inflight=3, overflow="stage"))
     world = fed.world
     jobs = [await created(world, number, "tenant_a") for number in range(5)]

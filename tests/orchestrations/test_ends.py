@@ -59,7 +59,7 @@ def started(*verdicts: Verdict, steps: list[Any] | None = None) -> Hub:
     ],
 )
 def test_a_sibling_ends_at_once_and_the_job_with_it(kind: VerdictKind, attempt_no: int, name: str) -> None:
-    """The lease is five minutes, and no time goes by: one event, and no activity after it."""
+    """The lease is five minutes, and no time passes: one event, and no activity after it."""
     hub = started(verdict(kind, attempt_no))
     assert [hub.status(each).status.value for each in (JOB, SIBLING)] == ["Running", "Running"]
     asked = len(hub.calls)
@@ -73,7 +73,7 @@ def test_a_sibling_ends_at_once_and_the_job_with_it(kind: VerdictKind, attempt_n
 
 
 def test_a_sibling_whose_result_was_heard_ends_at_once() -> None:
-    """Between attempts after a RESULT, which no wait can hear again."""
+    """Between attempts after a RESULT, which no wait can receive again."""
     hub = started(verdict(VerdictKind.SENT), verdict(VerdictKind.BACKOFF))
     hub.raise_event(SIBLING, "result:embedding:1", {"next": "DISPATCH"})
     hub.run()
@@ -95,7 +95,7 @@ def test_the_next_attempt_hears_its_own_result() -> None:
 
 
 def test_a_guard_is_asked_again_when_its_wait_is_over() -> None:
-    """GATED is waited for like a backoff, as by older versions, and the sweeper's look is heard meanwhile."""
+    """GATED is waited for like a backoff, as by older versions, and the sweeper's look is received meanwhile."""
     gated, sent = verdict(VerdictKind.GATED, 0), Verdict(VerdictKind.SENT, 1, LATER + timedelta(minutes=30))
     hub = started(gated, Verdict(VerdictKind.GATED, 0, LATER + timedelta(minutes=5)), sent, steps=["embedding"])
     hub.advance(minutes=4)

@@ -72,7 +72,7 @@ def shown(hub: Hub) -> Shown:
 
 @pytest.mark.parametrize("kind", WAITS)
 def test_every_wait_hears_three_looks_and_then_its_event(kind: VerdictKind) -> None:
-    """Each look asks the ledger and sends nothing; the RESULT after them is heard at once."""
+    """Each look reads the ledger and sends nothing; the RESULT after them is received at once."""
     waiting = verdict(kind)
     hub, activities = started(waiting, waiting, waiting, waiting, Verdict(VerdictKind.END))
     for look_no in (1, 2, 3):
@@ -85,7 +85,7 @@ def test_every_wait_hears_three_looks_and_then_its_event(kind: VerdictKind) -> N
 
 
 def test_a_result_that_was_heard_leaves_nobody_deaf() -> None:
-    """After a retryable RESULT its name is used up: a lost timer is made good by a look."""
+    """After a retryable RESULT its name is used: a look replaces a lost timer."""
     backoff = verdict(VerdictKind.BACKOFF)
     hub, activities = started(verdict(VerdictKind.SENT), backoff, Verdict(VerdictKind.BACKOFF, 1, START), backoff)
     hears(hub, durable_names.result_event("ocr", 1), {"next": "DISPATCH"})
@@ -96,7 +96,7 @@ def test_a_result_that_was_heard_leaves_nobody_deaf() -> None:
 
 @pytest.mark.parametrize("repeated", ["look:1", "look:7", "resume:9"])
 def test_early_and_repeated_events_are_harmless(repeated: str) -> None:
-    """A look that two sweeps raise, or that comes before its number, wakes nobody twice."""
+    """A look that two sweeps raise, or that arrives before its number, wakes no wait twice."""
     hub, activities = started(*[verdict(VerdictKind.SENT)] * 3)
     hears(hub, durable_names.look_event(1))
     for _ in range(3):
@@ -120,5 +120,5 @@ def test_looks_are_counted_over_all_steps() -> None:
 
 @pytest.mark.parametrize("status", [None, "text", 3, [], {}, {"look": "1"}, {"step": 4, "attempt": "x", "look": None}])
 def test_a_custom_status_that_is_none_of_ours_counts_as_nothing(status: Any) -> None:
-    """An orchestration that never ran shows none; it waits for the first look."""
+    """An orchestration that never ran has none; it waits for the first look."""
     assert Shown.of(status) == Shown(None, 0, None, 1)

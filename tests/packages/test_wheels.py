@@ -1,4 +1,4 @@
-"""Each package of `packages/` stands alone: its wheel, in an empty environment, runs its command and does its work."""
+"""Each package of `packages/` is independent: in an empty environment its wheel runs its command and does its work."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def install(folder: Path, package: str, extras: str = "", *others: str) -> Path:
 
 @contextmanager
 def serving(*command: str | Path, cwd: Path) -> Iterator[list[str]]:
-    """The words of the command's ready line."""
+    """Yields the words of the command's ready line."""
     process = subprocess.Popen(
         list(map(str, command)), cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -152,7 +152,7 @@ def api(page: object) -> Iterator[str]:
 
 
 def test_the_servicebus_emulator(tmp_path: Path) -> None:
-    """A message goes through a queue, by Microsoft's SDK."""
+    """A queue carries a message of Microsoft's SDK."""
     command = install(tmp_path, "servicebus-emulator") / "servicebus-emulator"
     assert "--queue NAME" in run(command, "--help", cwd=tmp_path)
     with serving(command, "--queue", "orders", "--port", "0", "--admin-port", "0", cwd=tmp_path) as words:
@@ -205,7 +205,7 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 
 def test_the_verifier(tmp_path: Path) -> None:
-    """It carries the app's rules under a name of its own, beside another `shared`; a forged event is found by them."""
+    """It contains the app's rules under its own name, beside another `shared`; they find a forged event."""
     program = install(tmp_path, "lucius-verify") / "lucius-verify"
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "__init__.py").write_text("raise RuntimeError('another program')")
@@ -225,7 +225,7 @@ def test_the_verifier(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extras", ["", "[telemetry]"])
 def test_the_kit_of_services(tmp_path: Path, extras: str) -> None:
-    """A team's step is found by the command, which then asks for the settings of its bus."""
+    """The command finds a team's step, and then requires the settings of its bus."""
     command = install(tmp_path, "lucius-service", extras) / "lucius-service"
     assert "MODULE:CLASS" in run(command, "run", "--help", cwd=tmp_path)
     (tmp_path / "my_step.py").write_text(STEP)

@@ -32,14 +32,14 @@ class Stage:
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
-    """Each instruction with its arguments; comments and continued lines as the Dockerfile reference has them."""
+    """Returns each instruction with its arguments; comments and continued lines follow the Dockerfile reference."""
     joined = re.sub(r"\\\n", "", "\n".join(line for line in text.splitlines() if not line.startswith("#")))
     lines = [line.partition(" ") for line in joined.splitlines() if line]
     return [(word.upper(), rest.strip()) for word, _, rest in lines]
 
 
 def build(dockerfile: Path, context: Path, folder: Path, python: Path) -> Stage:
-    """Follows all steps. `python` takes the place of the base image's. Raises CalledProcessError, and ValueError."""
+    """Follows all steps. `python` replaces the base image's. Raises CalledProcessError, and ValueError."""
     stages: dict[str, Stage] = {}
     stage = Stage(folder)
     arguments: dict[str, str] = {}

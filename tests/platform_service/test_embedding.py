@@ -54,7 +54,7 @@ def test_text_json_keeps_its_pages(runner: StepRunner, embedding: EmbeddingStep)
 
 
 def test_the_result_names_the_document_and_not_the_workspace(runner: StepRunner, embedding: EmbeddingStep) -> None:
-    """So a replay, which has a workspace of its own, writes the same bytes."""
+    """So a replay, which has its own workspace, writes the same bytes."""
     text = {"format": "lucius.text/1", "input": {"uri": "https://a/scan.png"}, "pages": [{"page": 1, "text": "One."}]}
     runs = [runner.run(embedding, json.dumps(text).encode()) for _ in range(2)]
     assert runs[0].outcome.result_ref != runs[1].outcome.result_ref
@@ -91,7 +91,6 @@ def test_bad_input_fails_for_good(data: bytes, code: str, runner: StepRunner, em
 
 
 def test_lines_broken_by_the_margin_are_joined() -> None:
-    """Lines of prose that were broken at a margin are joined; the lines of a form are not."""
     prose = (
         "The lease begins on the first of May and ends three years later unless it is re-\n"
         "newed by both parties in writing at least two months before the end of the term.\n"

@@ -26,7 +26,7 @@ def copied() -> set[str]:
 
 
 def test_an_image_is_made_of_what_its_tag_is_the_hash_of() -> None:
-    """The upload has what the Dockerfile copies and nothing else, and a change of it is another tag."""
+    """The upload has the files that the Dockerfile copies and no others, and a change of them is another tag."""
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert {line[1:] for line in ignored if line.startswith("!")} == copied()
     assert {line for line in ignored if line and line[0] not in "#!"} == {"*", "**/__pycache__"}

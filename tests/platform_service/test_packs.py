@@ -58,7 +58,7 @@ def test_the_report_over_the_text_of_an_ocr_job(runner: Runner) -> None:
 
 
 def test_two_runs_that_write_the_same_files_have_one_result(runner: Runner) -> None:
-    """A replay is compared by the digest of the result: only what was written counts, not the job or the attempt."""
+    """A replay is compared by the digest of the result: only the written files count, not the job or the attempt."""
 
     def result(text: str, **run: Any) -> bytes:
         outcome = runner.run_program(
@@ -148,7 +148,7 @@ def test_what_is_not_the_named_pack_does_not_run(runner: Runner) -> None:
 
 
 def test_a_program_that_forks_ends_with_all_that_it_started(runner: Runner) -> None:
-    """As root the kernel refuses the next process, and no child outlives its run, whatever session it has."""
+    """As root the kernel refuses the next process, and no child outlives its run, in any session."""
     leave = "os.setsid()" if AS_ROOT else "pass"
     program = f"""
         import os, time
@@ -242,7 +242,7 @@ def test_a_limit_ends_the_run(runner: Runner, program: str, code: str, why: str)
 
 
 def test_a_long_log_is_cut(runner: Runner) -> None:
-    """At the limit, with a note; the program goes on, and the runner's own lines follow."""
+    """At the limit, with a note; the program continues, and the runner's own lines follow."""
     runner.run_program("line = 'x' * 1023\nfor _ in range(8 * 1024): print(line)\nopen('artifacts/done', 'w').close()")
     log = runner.log()
     assert log.count("x") == 2**20 // 1024 * 1023 + log.replace("x" * 1023, "").count("x")
@@ -272,7 +272,7 @@ def test_what_is_no_artifact_fails_the_run(runner: Runner, program: str) -> None
 
 
 def test_the_exit_code_decides(runner: Runner) -> None:
-    """1 fails the job, 75 asks for another attempt; what it wrote until then is stored, also in files elsewhere."""
+    """1 fails the job, 75 requests another attempt; the files written until then are stored, also those elsewhere."""
     write = "import sys\nopen('artifacts/partial', 'w').write('half')\n"
     with pytest.raises(FailedFinal, match="PACK_FAILED"):
         runner.run_program(f"{write}sys.exit(1)")
@@ -298,7 +298,7 @@ def test_another_tenants_run_is_no_input(runner: Runner, monkeypatch: pytest.Mon
 
 
 def test_an_older_attempt_cannot_write_once_a_newer_one_has_begun() -> None:
-    """The newer one closes its log first, so that a reader who has moved on misses nothing."""
+    """The newer one closes its log first, so that a reader that has moved on misses nothing."""
     workspace = MemoryWorkspace({})
     old = RunLog.open(workspace, FOLDER, 1, 1000)
     old.note("first")

@@ -71,7 +71,7 @@ def pixels(name: str, data: bytes) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_samples_are_those_of_the_script(name: str) -> None:
-    """The committed documents have questions, and look like the output of make_samples.py."""
+    """The committed documents have questions, and equal the output of make_samples.py."""
     assert name in QUESTIONS
     committed, generated = pixels(name, (FOLDER / name).read_bytes()), pixels(name, SAMPLES[name]())
     assert committed.shape == generated.shape
@@ -82,7 +82,7 @@ def test_samples_are_those_of_the_script(name: str) -> None:
 def test_the_three_services_over_the_bus(
     tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
 ) -> None:
-    """The scan goes from service to service as processes, as in `make demo`, and without LUCIUS."""
+    """The scan is processed by each service as a process, as in `make demo`, and without LUCIUS."""
     name = "minutes-scan.pdf"
     services = ("ocr", "embedding", "sis")
     with ExitStack() as stack:
@@ -107,7 +107,7 @@ def test_the_three_services_over_the_bus(
 def test_a_hostile_pdf_costs_one_attempt(
     workers: int, tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
 ) -> None:
-    """Its child is killed at the limit, the RESULT names it, and the document behind it is read.
+    """Its child is killed at the limit, the RESULT names it, and the next document is read.
 
     With another worker, that document is not delayed.
     """

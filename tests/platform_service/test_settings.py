@@ -13,7 +13,7 @@ from tests.lucius_service.service_process import ROOT
 
 
 def test_a_model_endpoint_is_read_and_hides_its_key() -> None:
-    """The base URL has no slash at its end, and the API key is not in what is logged."""
+    """The base URL has no slash at its end, and the API key is not in the log."""
     endpoint = read_model(
         {
             "LUCIUS_SIS_OPENAI_BASE_URL": "http://m/v1/",

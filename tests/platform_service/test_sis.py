@@ -144,7 +144,7 @@ The next meeting is on 6 November 2025 at 18:30 in the same room. The meeting cl
 def test_rows_fields_and_roles_answer(
     text: str, question: str, expected: str | None, runner: StepRunner, sis: SisStep
 ) -> None:
-    """A row is named by any of its cells, and a form has no header; what a row does not have is null."""
+    """Any cell names its row, and a form has no header; a value that a row lacks is null."""
     (answer,) = runner.run(sis, text.encode(), {"prompt_set": [question]}).result["answers"]
     assert answer["answer"] == expected
     assert expected is None or answer["citation"]["quote"] in text

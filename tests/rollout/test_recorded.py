@@ -72,7 +72,7 @@ def test_this_version_is_recorded() -> None:
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 @pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 def test_a_history_replays(path: Path) -> None:
-    """Cut after any episode, today's code asks again for what was asked then, and at the end for nothing."""
+    """After any episode, the current code requests the recorded next actions, and at the end none."""
     for instance in json.loads(path.read_text()):
         events = events_of(instance)
         ends = [number for number, event in enumerate(events) if event.kind is Kind.ORCHESTRATOR_COMPLETED]

@@ -11,7 +11,7 @@ from scripts.demo.documents import SAMPLES, chosen_documents
 
 
 def test_without_docs_it_is_the_samples_with_their_questions() -> None:
-    """The demo takes every sample with its questions of `questions.json`, without the expected answers."""
+    """The demo uses every sample with its questions of `questions.json`, without the expected answers."""
     chosen = chosen_documents("", "")
     assert {document.path.suffix for document in chosen} == {".pdf", ".png"}
     assert all(set(prompt) == {"id", "prompt"} for document in chosen for prompt in document.prompt_set)

@@ -25,7 +25,7 @@ from tests.running_stack import ROOT
 def test_who_gets_packages(
     tmp_path: Path, user: str, sudo: int, browser: str, environment: dict[str, str], installed: list[str]
 ) -> None:
-    """Root and CI get what apt.txt names and the machine lacks; nobody's sudo is used unasked."""
+    """Root and CI get the packages of apt.txt that the machine lacks; sudo is used on request only."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts" / "system_packages.sh", tmp_path / "scripts")
     (tmp_path / "apt.txt").write_text("make\nchromium\ncurl\n")

@@ -22,7 +22,7 @@ class Door:
     """Requests over HTTP of one caller."""
 
     stack: RunningStack
-    #: one for all: each makes a TLS context of its own, which is not cheap
+    #: one for all, because each creates its own TLS context, which is slow
     client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=60))
     _tokens: dict[tuple[str, ...], str] = field(default_factory=dict)
 

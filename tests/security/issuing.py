@@ -16,7 +16,7 @@ AUDIENCE = "api://lucius"
 
 
 def claims(issuer: str, **changes: Any) -> dict[str, Any]:
-    """Those of a good token for tenant_a with every scope; a change to None takes one away."""
+    """Returns those of a valid token for tenant_a with every scope; a change to None removes one."""
     now = int(time.time())
     good = {
         "iss": issuer,
@@ -42,7 +42,7 @@ def unsigned(claimed: dict[str, Any], **header: Any) -> str:
 
 
 def hmac_signed(claimed: dict[str, Any], secret: bytes, **header: Any) -> str:
-    """As a library would that takes the algorithm from the token: the public key as a secret of HS256."""
+    """Signs like a library that takes the algorithm from the token: the public key as a secret of HS256."""
     text = f"{part({'typ': 'JWT', 'alg': 'HS256', **header})}.{part(claimed)}"
     return f"{text}.{encoded(hmac.new(secret, text.encode(), hashlib.sha256).digest())}"
 

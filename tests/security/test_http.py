@@ -84,7 +84,7 @@ def test_headers_of_the_platform_say_nothing(door: Door) -> None:
 
 
 def test_who_read_what_is_in_the_log(door: Door) -> None:
-    """One line a request, also of one that is refused; what is read across tenants is marked."""
+    """One line per request, also of one that is refused; reads across tenants are marked."""
     job_id = door.job(doc_id="in the log")
     for tenant, request_id in (("*", "access-1"), (None, "access-2")):
         door.ask(
@@ -132,7 +132,7 @@ def test_a_callback_token_opens_its_attempt_only(door: Door, service: ScriptedSe
 
 
 def test_without_the_issuer_known_keys_go_on(door: Door) -> None:
-    """The issuer stands still: tokens of known keys pass; a token under an unknown key is not called wrong."""
+    """The issuer is suspended: tokens of known keys pass; a token under an unknown key is not called wrong."""
     issuer = door.stack.issuer
     token = door.token(scope=EVERY_SCOPE)
     door.stack.pause("issuer")

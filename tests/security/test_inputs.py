@@ -24,7 +24,7 @@ from tests.security.api_client import A, B, Door, code, envelope
     ],
 )
 def test_filters_are_values_and_never_queries(door: Door, value: str) -> None:
-    """Quotes and operators of a table query in any filter match nothing, for a tenant and for an operator alike."""
+    """Quotes and operators of a table query in any filter match nothing, for a tenant and for an operator."""
     door.job()
     for name, path in (
         ("tenant_id", "/v1/jobs"),
@@ -68,7 +68,7 @@ def test_an_id_is_no_path_and_no_key(door: Door, job_id: str) -> None:
     """Any text in place of a job's id: 404, as one line of JSON or from the host."""
     for suffix in ("", "/steps", "/events", "/audit", "/explain"):
         if (job_id, suffix) == ("%2e%2e", "/events"):
-            # the host reads it as /v1/events, a route of its own with the caller's own rights
+            # the host reads it as /v1/events, another route, which has the caller's own rights
             continue
         answer = raw(door, "GET", f"/v1/jobs/{job_id}{suffix}")
         assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400")), answer[:300]
@@ -151,7 +151,7 @@ def test_words_cannot_write_log_lines(door: Door) -> None:
     "tenant_id", ["..", ".", " .. ", "../tenant_b", "a/../b", "%2e%2e", "tenant_b/", "tenant_b\u200b"]
 )
 def test_a_tenant_is_no_path_and_no_spelling_of_another(door: Door, tenant_id: str) -> None:
-    """Named by an operator: refused, or a tenant of its own whose workspace and lists are nobody else's."""
+    """An operator names it: refused, or a separate tenant with its own workspace and lists."""
     answer = door.ask("POST", "/v1/orchestrate", tenant="*", json=envelope(tenant_id=tenant_id))
     if tenant_id.strip() in ("..", "."):
         assert code(answer) == (400, "ENVELOPE_INVALID")
@@ -284,7 +284,7 @@ def test_callback_urls_lead_to_no_inner_address(door: Door, url: str) -> None:
 
 
 def test_callback_urls_are_shown_without_what_may_be_a_credential(door: Door) -> None:
-    """By no route of a job, and in no log: the fixture looks for `eyJ` there."""
+    """In no route of a job, and in no log: the fixture searches it for `eyJ`."""
     host = "https://hooks.example"
     request = {"idempotency_key": "shown", "callback_urls": {"done": f"{host}/eyJpath?sig=eyJquery"}}
     answer = door.submit(**request)
@@ -312,7 +312,7 @@ def test_a_reference_holds_no_credential_in_another_member(door: Door) -> None:
 
 
 def test_callback_urls_are_few_and_have_names(door: Door) -> None:
-    """Ten at most, each under a name of 1 to 64 characters, and two of one host, however it is spelled."""
+    """Ten at most, each under a name of 1 to 64 characters, and two of one host, in any spelling."""
     same = {"a": "https://hooks.example/a", "b": "https://HOOKS.example:443/b", "c": "https://hooks.Example/c"}
     answer = door.submit(callback_urls={**same, "d": "https://b.example/"})
     assert code(answer) == (400, "HOOK_URL_REFUSED")

@@ -133,7 +133,7 @@ def _cpu_s(call: Call) -> float:
 
 @pytest.mark.parametrize("parse", [parsing, replying])
 def test_a_message_repeats_no_long_key(parse: Callable[[bytes], Call]) -> None:
-    """It stands in a response, in a log line and in a row."""
+    """The key is in a response, in a log line and in a row."""
     name = b'"' + b"k" * 100_000 + b'"'
     with pytest.raises((ValueError, LuciusError), match="occurs twice") as refused:
         parse(b"{" + name + b":1," + name + b":2}")()

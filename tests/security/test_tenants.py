@@ -33,7 +33,7 @@ def test_another_tenants_job_is_not_there(door: Door, route: Route) -> None:
 
 
 def test_another_tenant_cannot_be_named(door: Door) -> None:
-    """403 for a body, a batch line, a dry run or a query that names another tenant; the other lines go on."""
+    """403 for a body, a batch line, a dry run or a query that names another tenant; the other lines are processed."""
     foreign = envelope(tenant_id=B)
     for path in ("/v1/orchestrate", "/v1/commands", "/v1/orchestrate?dryRun=true"):
         assert code(door.ask("POST", path, json=foreign)) == (403, "TENANT_FORBIDDEN")
@@ -104,7 +104,7 @@ def test_one_who_only_sees_all_changes_nothing(door: Door) -> None:
 
 
 def test_an_operator_that_may_not_read_all_gets_no_error(door: Door) -> None:
-    """A caller without a tenant of its own that may change all tenants' jobs: each read ends with less than 500."""
+    """A caller without its own tenant that may change all tenants' jobs: each read ends with less than 500."""
     bearer = {"Authorization": f"Bearer {door.token('', roles='orch:all-tenants:operate')}"}
     statuses = {
         route.function: door.ask("GET", path_of(route), tenant=None, headers=bearer).status_code
@@ -194,7 +194,7 @@ def test_a_reply_moves_no_other_tenants_job(door: Door, service: ScriptedService
 
 
 def test_rejected_messages_are_shown_to_their_tenant(door: Door) -> None:
-    """An admin sees messages that name its own tenant; those of others, and of nobody, only an operator of all."""
+    """An admin sees messages that name its own tenant; an operator of all also sees those without a tenant."""
     changes = {
         "a": {"type": "ACK", "jobId": "job_lost", "stepId": "ocr", "tenant_id": A, "attempt_no": 1, "lease_id": "x"},
         "b": {"type": "ACK", "jobId": "job_lost", "stepId": "ocr", "tenant_id": B, "attempt_no": 1, "lease_id": "x"},
@@ -227,7 +227,7 @@ def test_rejected_messages_are_shown_to_their_tenant(door: Door) -> None:
 
 
 def test_dead_letters_are_a_tenants_own(door: Door, service: ScriptedService) -> None:
-    """A job that failed for good is listed for its tenant, and can be redriven by nobody else."""
+    """A job that failed permanently is in its tenant's list, and only that tenant can redrive it."""
     job_id = door.job(doc_id="dead")
     service.reply(service.directive(job_id), "RESULT", status="FAILED_FINAL", result_ref=None)
     door.until(f"/v1/jobs/{job_id}", lambda job: job["status"] == "FAILED_FINAL")

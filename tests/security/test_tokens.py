@@ -81,7 +81,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def test_a_good_token_is_a_caller(world: World) -> None:
-    """Scopes, tenant and actor come from the token; the keys are fetched once for all who ask at the same time."""
+    """Scopes, tenant and actor come from the token; the keys are fetched once for all concurrent requests."""
     callers = await asyncio.gather(*(world.caller(world.token()) for _ in range(20)))
     assert callers[0] == Caller(actor="caller:alice", scopes=frozenset(Scope), tenant="tenant_a")
     assert set(callers) == {callers[0]}
@@ -121,7 +121,7 @@ async def test_what_is_no_token_is_401(world: World, header: str) -> None:
 
 
 async def test_alg_none_is_refused(world: World) -> None:
-    """A token without a signature is none, however the word is written."""
+    """A token without a signature is refused, in any spelling of the word."""
     kid, _ = world.issuer.signing
     for word in ("none", "None", "NONE", "nOnE", ""):
         refused = await world.refused("Bearer " + unsigned(claims(ISSUER), kid=kid, alg=word))
@@ -167,7 +167,7 @@ async def test_a_key_in_the_token_is_not_used(world: World) -> None:
 
 
 async def test_an_unknown_critical_header_is_refused(world: World) -> None:
-    """RFC 7515 4.1.11: what must be understood and is not makes the token worthless."""
+    """RFC 7515 4.1.11: a critical header that is not understood invalidates the token."""
     await world.refused("Bearer " + world.token({"crit": ["exp-policy"], "exp-policy": "x"}))
 
 
@@ -204,7 +204,7 @@ async def test_every_claim_counts(world: World, changes: dict[str, Any], why: st
 
 @pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "application/at+jwt", None])
 async def test_an_access_token_by_its_type(world: World, typ: str | None) -> None:
-    """RFC 9068 2.1, and what issuers from before it write; its scopes may stand in `scope`."""
+    """RFC 9068 2.1, and the types of earlier issuers; its scopes may be in `scope`."""
     caller = await world.caller(
         world.token({"typ": typ} if typ else {}, scp=None, roles=None, scope="openid orch:read")
     )
@@ -213,7 +213,7 @@ async def test_an_access_token_by_its_type(world: World, typ: str | None) -> Non
 
 @pytest.mark.parametrize("typ", ["logout+jwt", "dpop+jwt", "id+jwt", "secevent+jwt", "x"])
 async def test_a_token_of_another_type_is_refused(world: World, typ: str) -> None:
-    """RFC 8725 3.11: what was signed for something else does not open the API."""
+    """RFC 8725 3.11: a token that was signed for another purpose is not valid for the API."""
     assert "not an access token" in str(await world.refused("Bearer " + world.token({"typ": typ})))
 
 
@@ -259,7 +259,7 @@ async def test_a_new_key_is_found(world: World) -> None:
 
 
 async def test_a_flood_of_unknown_keys_costs_the_issuer_nothing(world: World) -> None:
-    """Made-up key ids have the keys fetched once a cooldown, however many they are; good tokens pass meanwhile."""
+    """For any number of invented key ids the keys are fetched once a cool-down; valid tokens pass meanwhile."""
     good = world.token()
     await world.caller(good)
     world.now += COOLDOWN_S
@@ -341,7 +341,7 @@ async def test_short_keys_are_refused(world: World) -> None:
 
 
 async def test_a_refusal_names_key_and_issuer_escaped_and_shortened(world: World) -> None:
-    """Anybody can write a token: what a log gets of it is short, and cannot look like a log line."""
+    """Any sender can write a token: its part in a log is short, and cannot look like a log line."""
     kid, issuer = 'k"\n{"event": "FORGED"}\x1b[2J\u202e', "https://evil.example/" + "a" * 5000
     refused = await world.refused(f"Bearer {world.token({'kid': kid}, iss=issuer)}")
     assert isinstance(refused, TokenInvalid)

@@ -1,4 +1,4 @@
-"""Starts and stops a bus as a process of its own, on free ports."""
+"""Starts and stops a bus as a separate process, on free ports."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ async def _consume(bus: Bus, completed: set[str], in_doubt: set[str], stop: asyn
 
 
 def test_data_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    """Data in use, of another format, damaged or not a database: one line that names the file and what to do."""
+    """Data in use, of another format, damaged or not a database: one line that names the file and the remedy."""
     store = SqliteStore(tmp_path / "bus.sqlite3", SystemClock().now_ms)
     assert "another bus is running on it" in fails("--queue", "q", "--data", tmp_path)
     store.close()

@@ -80,7 +80,7 @@ def test_a_lost_lock_is_gone(broker: Broker) -> None:
 
 
 def test_batches_are_deleted_oldest_first(broker: Broker) -> None:
-    """Unlocked messages from before the time are deleted, at most as many as requested; none is a status of its own."""
+    """Unlocked messages from before the time are deleted, at most as many as requested; 204 if there are none."""
     clock, queue = broker.clock, broker.queue("q")
     assert isinstance(clock, StillClock)
     for _ in range(5):

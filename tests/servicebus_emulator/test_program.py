@@ -192,7 +192,7 @@ def test_bad_starts_end_with_one_line(tmp_path: Path, bus: Bus) -> None:
 
 
 def test_the_commands_of_the_documentation(tmp_path: Path, config_path: Path) -> None:
-    """Each line that the documentation shows serves, in a folder of the reader's own."""
+    """Each line of the documentation starts the bus, in the reader's own folder."""
     page = (ROOT / "docs" / "contributing" / "emulators" / "service-bus.md").read_text(encoding="utf-8")
     starts = ("python -m emulator", "servicebus-emulator --")
     commands = [line.partition("#")[0].split() for line in page.splitlines() if line.startswith(starts)]
@@ -238,7 +238,7 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
 
 
 def test_senders_survive_a_restart(tmp_path: Path) -> None:
-    """An SDK client goes on by itself when the bus is stopped and started again on its port."""
+    """An SDK client reconnects when the bus is stopped and started again on its port."""
     # below the ports of outgoing connections, so that no process takes it while the bus is stopped
     bus = start_bus("--queue", "q", "--data", tmp_path, port=find_free())
     try:

@@ -28,7 +28,7 @@ async def client(bus: Bus) -> AsyncIterator[ServiceBusClient]:
 
 
 async def test_a_session_is_one_receivers(client: ServiceBusClient, session_queue: str) -> None:
-    """A session's messages go in order to its holder; other receivers are refused until it closes."""
+    """Its holder gets a session's messages in order; other receivers are refused until it closes."""
     async with client.get_queue_sender(session_queue) as sender:
         for number in range(3):
             await sender.send_messages(ServiceBusMessage(f"a{number}", session_id="a"))

@@ -62,7 +62,7 @@ def receive(receiver: Any, count: int) -> list[ServiceBusReceivedMessage]:
 
 @contextmanager
 def both(client: ServiceBusClient, queue: str, **options: Any) -> Iterator[tuple[ServiceBusSender, ServiceBusReceiver]]:
-    """The sender and receiver of a queue, opened and closed in parallel, because each takes the SDK half a second."""
+    """Yields the sender and receiver of a queue, opened and closed in parallel: each takes the SDK half a second."""
     sender, receiver = client.get_queue_sender(queue), client.get_queue_receiver(queue, **options)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda handler: handler.__enter__(), (sender, receiver)))
@@ -173,7 +173,7 @@ def test_batches_and_order(client: ServiceBusClient, queue: str) -> None:
 
 
 def test_large_messages(client: ServiceBusClient, queue: str) -> None:
-    """A message of many frames arrives whole; one above 256 KiB is refused, and the sender goes on."""
+    """A message of many frames arrives complete; one above 256 KiB is refused, and the sender stays usable."""
     body = bytes(range(256)) * 1000
     with both(client, queue) as (sender, receiver):
         sender.send_messages(ServiceBusMessage(body))
@@ -199,7 +199,7 @@ def test_receive_and_delete(client: ServiceBusClient, queue: str, bus: Bus) -> N
 def test_abandon_counts_deliveries_until_the_message_is_dead_lettered(
     client: ServiceBusClient, twice_queue: str
 ) -> None:
-    """An abandoned message comes back with a higher count, and goes to the dead letters at the limit."""
+    """An abandoned message returns with a higher count, and is dead-lettered at the limit."""
     queue = twice_queue
     with both(client, queue) as (sender, receiver):
         sender.send_messages(ServiceBusMessage("x"))

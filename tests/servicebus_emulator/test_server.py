@@ -20,7 +20,7 @@ WAIT_S = 60
 
 
 async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> None:
-    """Whatever its credit, it gets a few megabytes; the other messages stay available to other receivers."""
+    """With any credit it gets a few megabytes; the other messages stay available to other receivers."""
     broker = Broker(SystemClock())
     queue = broker.add_queue(QueueDescription("q"))
     message = AmqpMessage.parse(encode_described(DATA, bytes(BODY_BYTES)))

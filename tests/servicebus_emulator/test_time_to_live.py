@@ -1,4 +1,4 @@
-"""The time to live that stands on a message of a queue with a default (Azure, "Message expiration")."""
+"""The time to live of a message in a queue with a default (Azure, "Message expiration")."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def counted(world: World) -> tuple[World, Counter[str]]:
 
 
 async def test_a_process_decides_on_what_it_committed(world: World) -> None:
-    """A job whose functions are all in one process is never read."""
+    """A job whose functions all run in one process is never read."""
     world, calls = counted(world)
     await submitted(world, **ONE)
     job_id = "job_2"
@@ -109,7 +109,7 @@ async def test_a_dispatch_that_is_behind_obeys_the_ledger(world: World, kind: Co
 
 
 async def test_an_orchestration_that_was_replaced_records_nothing(world: World) -> None:
-    """Race recent: the instance fences where this process has not heard that another one took the job over (R13)."""
+    """Race recent: the instance fences while this process does not know that another one replaced it (R13)."""
     await queued(world)
     behind, created = process_of(world), await world.ledger.read(JOB)
     world.orchestrations.states[JOB] = InstanceState.ENDED
@@ -123,7 +123,7 @@ async def test_an_orchestration_that_was_replaced_records_nothing(world: World) 
 
 
 async def test_a_reply_that_is_behind_is_decided_again(world: World) -> None:
-    """Race recent: a pause in another process moved the row; the RESULT counts all the same, once."""
+    """Race recent: a pause in another process changed the row; the RESULT counts once."""
     await in_service(world)
     behind, calls = counted(process_of(world))
     await control(world, JOB, ControlKind.PAUSE)
@@ -144,7 +144,7 @@ async def test_a_commit_without_an_answer_is_not_remembered(world: World) -> Non
 
 
 def test_replies_that_arrive_together_make_no_conflict() -> None:
-    """In one process; the later is decided on what the earlier left."""
+    """In one process; the later reply is applied to the state after the earlier."""
 
     async def scenario(meeting: Meeting) -> None:
         await in_flight(meeting.world)
@@ -169,7 +169,7 @@ async def test_a_job_is_kept_for_a_minute_and_not_past_its_end(world: World) -> 
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In characters of all records together; the oldest goes first. Three payloads fit, with their rows."""
+    """In characters of all records together; the oldest is dropped first. Three payloads fit, with their rows."""
     monkeypatch.setattr(recent_jobs, "MAX_CHARACTERS", 350_000)
     payload = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["x" * 100_000]}}
     recent, jobs = RecentJobs(), [f"job_{number}" for number in range(5)]

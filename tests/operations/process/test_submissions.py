@@ -60,7 +60,7 @@ async def test_so_many_at_once_and_tenants_in_turns() -> None:
 
 
 async def test_past_the_bound_it_is_refused_and_one_tenant_leaves_room() -> None:
-    """A tenant alone fills half of the places; another finds room, and both hear of it at once."""
+    """One tenant fills half of the slots; another tenant is admitted, and both get their response at once."""
     queue = Queue()
     tasks = queue.begin("a", AT_ONCE + MAX_WAITING // 2)
     await settled()
@@ -93,7 +93,7 @@ async def test_who_gives_up_leaves_no_place_taken() -> None:
 
 
 async def test_a_place_passes_over_who_just_gave_up() -> None:
-    """Its turn is cancelled before it runs again: the place goes to the next, and is not lost with an error."""
+    """Its turn is cancelled before it runs again: the slot goes to the next request, and is not lost with an error."""
     queue = Queue()
     tasks = queue.begin("a", AT_ONCE)
     waiting, last = queue.begin("b", 1) + queue.begin("c", 1)
@@ -124,7 +124,7 @@ async def test_nobody_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_duplicate_is_refused_too(world: World) -> None:
-    """It is no limit of anybody's jobs but the process's own; nothing is read or written for it."""
+    """The bound is the process's own and no limit of a tenant; nothing is read or written for the duplicate."""
     first = await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
     queue = Queue()
     tasks = queue.begin("tenant_a", AT_ONCE + MAX_WAITING // 2)

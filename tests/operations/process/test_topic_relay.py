@@ -39,7 +39,7 @@ def gauges(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
 
 async def test_what_is_in_the_feed_is_in_the_topic_before_the_hints_are_done(world: World, topic: Topic) -> None:
-    """As it is in the feed; how far that is stands in HEAD with the next transaction, or half a minute later."""
+    """In the feed's order; HEAD has the topic's position with the next transaction, or half a minute later."""
     fed, process = fed_by(world, topic)
     await fed.finished()
     await fed.taken()
@@ -61,7 +61,7 @@ async def test_what_is_in_the_feed_is_in_the_topic_before_the_hints_are_done(wor
 
 
 async def test_without_a_topic_nothing_is_owed_to_one(world: World, topic: Topic) -> None:
-    """A topic that is turned on later begins with what happens then."""
+    """A topic that is turned on later starts with the next event."""
     fed = of(world)
     await fed.finished()
     await fed.taken()
@@ -77,7 +77,7 @@ async def test_without_a_topic_nothing_is_owed_to_one(world: World, topic: Topic
 
 
 async def test_who_dies_before_the_send_is_made_up_for_by_the_hints(world: World, topic: Topic) -> None:
-    """The bus brings them again; the feed has what they lead to, and its HEAD says that the topic has not."""
+    """The bus redelivers them; the feed has their events, and its HEAD says that the topic lacks them."""
     fed, process = fed_by(world, topic)
     await fed.finished()
     hints = await fed.hints()
@@ -97,7 +97,7 @@ async def test_who_dies_before_the_send_is_made_up_for_by_the_hints(world: World
 
 
 async def test_a_topic_that_refuses_stops_itself_only(process: Process, topic: Topic, gauges: dict[str, float]) -> None:
-    """It is tried once by a call, then beside the calls until it takes what waited, in order and once."""
+    """One call tries it once; then a background task retries until it has the waiting events, in order and once."""
     topic.refusals = 4
     began = process.clock.now()
     for _ in range(5):
@@ -151,7 +151,7 @@ async def test_a_send_has_room_for_many_tenants_and_a_bound(process: Process, to
 
 
 async def test_two_processes_write_in_turn(topic: Topic) -> None:
-    """Each passes on what it did not see written, so that first arrivals are in order."""
+    """Each relays the events that the other wrote, so that first arrivals are in order."""
     feed, clock = MemoryFeed(), StillClock()
     both = [Process(feed, topic, clock), Process(feed, topic, clock)]
     for turn in range(6):
@@ -166,7 +166,7 @@ async def test_two_processes_write_in_turn(topic: Topic) -> None:
 
 
 async def test_two_calls_at_once_send_one_after_the_other(process: Process, topic: Topic) -> None:
-    """Race passing: what both find unsent is sent by one of them, and in its order."""
+    """Race passing: one of them sends the events that both find unsent, and in order."""
     sending = 0
     original = topic.send
 
@@ -206,7 +206,7 @@ async def test_what_nobody_knows_of_is_found_each_hour(world: World, topic: Topi
 
 
 async def test_a_tenant_that_never_posted_a_job_is_looked_at_too(world: World, topic: Topic) -> None:
-    """It has changed a gate or a webhook, whose event is all that it has: it is passed on, and goes by its age."""
+    """The event of its gate or webhook is its only one: the event is relayed, and deleted by its age."""
     fed, process = fed_by(world, topic)
     await fed.feed.write(FeedWrite(tenant=OTHER, head=Head(), events=[event(OTHER, 1, world.clock)], seen={}))
     process.dies()
@@ -222,7 +222,7 @@ async def test_a_tenant_that_never_posted_a_job_is_looked_at_too(world: World, t
 async def test_what_went_before_it_was_sent_is_gone_for_the_topic(
     process: Process, topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said how many, and what is left goes on."""
+    """The number of deleted events is logged, and the remaining ones are relayed."""
     topic.refusals = 1
     await process.writes(TENANT, 5)
     await process.passing.pass_on([TENANT])
@@ -265,7 +265,7 @@ async def test_a_batch_that_is_cut_off_is_passed_on(process: Process, topic: Top
 
 
 async def test_memory_is_bounded(process: Process, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A million tenants during an outage: the last ones are remembered, the others are found by the hourly look."""
+    """A million tenants during an outage: the process keeps the last ones, the hourly check finds the others."""
     monkeypatch.setattr(module, "_MAX_TENANTS", 10)
     topic.refusals = 1
     tenants = [f"t{number}" for number in range(25)]
@@ -286,8 +286,8 @@ async def test_memory_is_bounded(process: Process, topic: Topic, monkeypatch: py
     ("tenants", "each"), [(20, 50), pytest.param(20, 500, marks=pytest.mark.long, id="10,000 events")]
 )
 async def test_processes_that_die_at_random_leave_nothing_out(tenants: int, each: int) -> None:
-    """Three processes that die, a topic that refuses, answers that are lost: the topic takes each event, none before
-    the one in front of it, and HEADs say so in the end.
+    """Three processes that die, a topic that refuses, lost responses: the topic gets each event, none before its
+    predecessor, and the HEADs agree at the end.
     """
     chance, topic, clock = random.Random(7), Topic(), StillClock()
     feed = MemoryFeed()

@@ -1,4 +1,4 @@
-"""Waiting for a feed: one read serves all, writes of this process wake them, and no caller takes all the room (R75)."""
+"""Waiting for a feed: one read serves all, writes of this process wake them, and no caller takes all slots (R75)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_what_is_there_is_answered_at_once(fed: Fed) -> None:
 
 
 async def test_what_this_process_writes_wakes_who_waits(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a look at the table."""
+    """Without a read of the table."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
     at_end = (await follow(fed, "latest", 0)).next
     async with asyncio.timeout(30):
@@ -135,7 +135,7 @@ async def test_a_fault_is_raised_and_leaves_nothing(fed: Fed) -> None:
 
 
 async def test_what_is_written_during_a_look_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The look comes back with what was before."""
+    """The read returns the state before the write."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
     tails, looking, go_on = Tails(), asyncio.Event(), asyncio.Event()
 
@@ -195,7 +195,7 @@ async def test_an_older_reading_sets_no_end_back(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_what_one_look_finds_wakes_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those who would have looked later."""
+    """Also those whose next read is later."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
     tails, number = Tails(), 1
 
@@ -215,7 +215,7 @@ async def test_what_one_look_finds_wakes_all(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_wait_for_the_end_passes_over_what_comes_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events of this process and looks at those of others: only the last one, which ends the job, ends the wait."""
+    """Events of this process and reads of those of others: only the last one, which ends the job, ends the wait."""
     monkeypatch.setattr(waiters, "_LOOK_S", 0.01)
     tails, found = Tails(), LastEvent(1)
 

@@ -70,7 +70,7 @@ async def test_a_sentinel_that_stands_spares_the_reading() -> None:
 
 
 async def test_an_outage_leaves_what_was_good() -> None:
-    """Away at the start: the packaged files; away later: what was read; health reports it for as long as it lasts."""
+    """At the start the packaged files are used, later the last read ones; health reports the outage until its end."""
     store, clock = Store(away=True), StillClock()
     known = catalog(store, clock)
     assert (await known.refresh()).registry.request_types == registry().request_types
@@ -86,7 +86,7 @@ async def test_an_outage_leaves_what_was_good() -> None:
 
 
 async def test_without_a_store_the_files_rule() -> None:
-    """Nothing is looked for where nothing is configured."""
+    """Without a configured store nothing is read."""
     known = catalog(None, StillClock())
     assert (await known.refresh()).registry.request_types == registry().request_types
     assert known.state() == {"source": "files"}

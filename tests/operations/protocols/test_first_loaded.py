@@ -105,7 +105,7 @@ async def test_a_deployment_with_other_steps_is_refused(caplog: pytest.LogCaptur
 
 
 async def test_a_store_that_changes_a_version_is_refused_by_every_process() -> None:
-    """A running process keeps what it has, a new one gets the same; words and timings may change."""
+    """A running process keeps its version, a new one gets the same; words and timings may change."""
     rows, clock, store = Rows(), StillClock(), Store(definition(2))
     running = catalog(rows, clock, protocol(), store=store)
     await running.refresh()

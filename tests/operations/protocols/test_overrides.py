@@ -15,7 +15,7 @@ def configured(values: dict[str, str], before: CatalogState | None = None) -> Ca
 
 
 def test_the_store_is_the_source_of_truth() -> None:
-    """Its protocols replace the packaged ones, and what is taken out there is gone."""
+    """Its protocols replace the packaged ones, and a protocol that is removed from it is no longer available."""
     known = configured(ocr())
     assert (known.registry.request_types, version_of(known), known.problems) == (["OCR"], 2, ())
 
@@ -43,7 +43,7 @@ def test_a_schema_of_the_store_comes_before_the_packaged_one() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_named_and_changes_nothing(bad: dict[str, str], words: str) -> None:
-    """The last good definition stays in its place, and others change all the same."""
+    """The last valid definition stays in use, and changes of others take effect."""
     before = configured(ocr(version=7) | {"lucius:tenants:a:mode": "BURST", "lucius:defaults:mode": "BURST"})
     good = {"lucius:tenants:a:mode": "BURST", "lucius:defaults:mode": "BURST", "lucius:tenants:b:mode": "DEFAULT"}
     after = configured(good | bad, before)
@@ -75,7 +75,7 @@ def test_an_empty_store_leaves_the_protocols() -> None:
 
 
 def test_a_tenant_has_hosts_of_its_own() -> None:
-    """A comma list by tenant; an empty one allows nothing, and none at all what the setting allows."""
+    """A comma-separated list by tenant; an empty one allows no host, a missing one the setting's hosts."""
     values = {
         "lucius:tenants: Tenant_A :ref_hosts": "A.example/docs, b.example",
         "lucius:tenants:tenant_b:ref_hosts": "",

@@ -1,4 +1,4 @@
-"""The opening of a breaker makes its incident, however short the breaker is open; no job waits for it (R63)."""
+"""The opening of a breaker creates its incident, after any duration of the opening; no job waits for it (R63)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def called(world: World) -> None:
 
 
 async def incidents(world: World, gate: Gate = OCR) -> list[Incident]:
-    """Those of the gate, the first that was opened first."""
+    """Returns those of the gate, the first opened first."""
     rows = await world.context.incidents.list_at(None, after=None, limit=99)
     return [row.incident for row in reversed(rows) if row.incident.subject == gate.id]
 
@@ -150,7 +150,7 @@ def without_calls_to_breakers(world: World, fault: Exception) -> Fault:
 
 @pytest.mark.parametrize("fault", [BusUnavailable("away"), AttributeError("a bug in a client")])
 async def test_a_call_that_fails_stops_no_end(world: World, fault: Exception) -> None:
-    """The job whose end opened the breaker is closed, and the sweep makes the incident."""
+    """The job whose end opened the breaker is closed, and the sweep creates the incident."""
     await with_breaker(world)
     with without_calls_to_breakers(world, fault):
         for job_id in await posted(world, 1, 2):
@@ -183,7 +183,7 @@ async def test_a_log_that_is_gone_keeps_no_open_breaker_without_an_incident(worl
 
 
 async def test_a_breaker_over_all_tenants_has_one_by_its_division(world: World) -> None:
-    """Of no tenant; the division that opened it is not held up by a call that fails."""
+    """Of no tenant; a call that fails does not delay the division that opened it."""
     await with_breaker_over_all(world)
     jobs = [await created(world, 10 * number, f"t{number}") for number in range(3)]
     await fail(world, *jobs[:2])
@@ -209,7 +209,7 @@ async def test_a_division_that_opens_a_breaker_goes_on_without_its_call(world: W
 
 
 async def test_a_gate_without_a_breaker_has_no_incident(world: World) -> None:
-    """Nor a call to a gate, or a tenant, that is not there."""
+    """Neither has a call to an unknown gate or tenant."""
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     await posted(world, 1)
     stored = world.index.admissions.admissions["tenant_a"]

@@ -51,7 +51,7 @@ async def test_what_is_asked_for_again_leaves_no_trace(world: World) -> None:
 
 
 async def test_the_log_is_numbered_and_chained(world: World) -> None:
-    """Also over a deletion and a new rule: who, why, before and after, and each entry's hash in the next."""
+    """Also over a deletion and a new rule: operator, reason, before and after, and each entry's hash in the next."""
     await ruled(world, SCANNER, max_active=2)
     await quotas.delete_rule(world.context, world.orchestrations, SCANNER, OPERATOR, rule_seq=None)
     stored = world.index.admissions.admissions["tenant_a"]
@@ -84,7 +84,7 @@ async def test_a_refused_change_changes_nothing(world: World, name: str) -> None
 
 
 async def test_a_refusal_of_a_tenant_without_gates_opens_no_admission(world: World) -> None:
-    """It stays out of the directory: its jobs go on costing nothing."""
+    """It stays out of the directory: its jobs cause no writes."""
     with pytest.raises(RuleChanged):
         await ruled(world, seq=7, max_active=2)
     with pytest.raises(GateNotFound):
@@ -131,7 +131,7 @@ async def test_a_rule_for_every_tenant_that_never_got_to_the_directory_comes_by_
 
 
 async def test_a_tenant_for_which_nothing_is_set_leaves_the_directory(world: World) -> None:
-    """With the last rule, hold or throttle, unless a job waits; its jobs then cost what they did before."""
+    """With the last rule, hold or throttle, unless a job waits; its jobs then cause the earlier writes only."""
     await ruled(world, max_active=1)
     await held(world, SCANNER)
     await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=None)
@@ -171,7 +171,7 @@ async def hours(world: World, count: float) -> None:
 
 @pytest.mark.parametrize("late", ["before", "after"])
 async def test_a_last_rule_goes_while_another_comes(world: World, late: str) -> None:
-    """Race last-rule: a hold of another process meets the removal of the entry, and stays in force."""
+    """Race last-rule: a hold of another process is concurrent with the removal of the entry, and stays in force."""
     await ruled(world, max_active=1)
     other = replace(world, context=changed(world.context, gate_directory=GateDirectory()))
     meanwhile(world.index.admissions, "remove_tenant", lambda: held(other), after=late == "after")
@@ -181,7 +181,7 @@ async def test_a_last_rule_goes_while_another_comes(world: World, late: str) -> 
 
 
 async def test_a_write_that_went_through_unheard_is_its_own(world: World) -> None:
-    """The SDK repeats a write whose answer was lost: the conflict with itself is no stale ETag, and one entry stays."""
+    """The SDK repeats a write whose response was lost: its conflict with itself is no stale ETag; one entry stays."""
     await ruled(world, max_active=1)
     with failing(world.index, "write_admission", error=Conflict, only=lambda write: write.log, after=True):
         changed = await ruled(world, seq=1, max_active=2)
@@ -191,7 +191,7 @@ async def test_a_write_that_went_through_unheard_is_its_own(world: World) -> Non
 
 
 async def test_two_changes_at_once_of_one_etag(world: World) -> None:
-    """Race admission: one is written, the other finds another admission state at its next look, and is refused."""
+    """Race admission: one is written, the other finds another admission state at its next read, and is refused."""
     await ruled(world, max_active=1)
     answers = await asyncio.gather(*(ruled(world, seq=1, max_active=n) for n in (2, 3)), return_exceptions=True)
     assert sorted(type(answer).__name__ for answer in answers) == ["Changed", "RuleChanged"]

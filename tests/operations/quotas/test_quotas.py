@@ -39,7 +39,7 @@ __all__ = ["world"]  # a fixture
 
 
 async def test_a_quota_of_two_lets_two_in_and_the_rest_when_it_is_raised(world: World) -> None:
-    """Ten posts: two run, eight wait in order; a higher number lets the next ones in at once, in that order."""
+    """Ten posts: two run, eight wait in order; a higher number admits the next ones at once, in that order."""
     await ruled(world, max_active=2)
     jobs = []
     for number in range(10):
@@ -63,7 +63,7 @@ async def test_a_quota_of_two_lets_two_in_and_the_rest_when_it_is_raised(world: 
 
 
 async def test_a_first_rule_knows_who_is_inside(world: World) -> None:
-    """Jobs that no gate counted when they came are counted by the first rule, and nobody goes in above it."""
+    """The first rule counts jobs that no gate counted when they were created, and no job is admitted above it."""
     before = [await created(world, number) for number in range(3)]
     changed = await ruled(world, max_active=2)
     assert changed.admission.active == 3
@@ -78,7 +78,7 @@ async def test_a_first_rule_knows_who_is_inside(world: World) -> None:
 
 
 async def test_the_first_gate_of_a_source_counts_its_jobs(world: World) -> None:
-    """Sources are counted only where they have a gate; its first rule counts those that are inside already."""
+    """Sources are counted only where they have a gate; its first rule counts the jobs that are already admitted."""
     await ruled(world, max_active=50)
     for number in range(3):
         await created(world, number, source=" Scanner-7 " if number else "other")
@@ -90,7 +90,7 @@ async def test_the_first_gate_of_a_source_counts_its_jobs(world: World) -> None:
 
 
 async def test_a_hold_keeps_everybody_out_until_it_is_resumed(world: World) -> None:
-    """Its gate alone; nothing that runs is stopped, and those who wait go in at the resume."""
+    """Its gate alone; running jobs continue, and waiting ones are admitted at the resume."""
     runs = await created(world, 1, source="scanner-7")
     answer = await held(world, SCANNER)
     assert (answer.admission.count_active(SCANNER), answer.after.hold and answer.after.hold.reason) == (1, "month end")
@@ -101,8 +101,9 @@ async def test_a_hold_keeps_everybody_out_until_it_is_resumed(world: World) -> N
 
 
 async def test_a_gate_that_opens_by_time_has_one_call_on_its_way(world: World) -> None:
-    """R51: at the end of the hold, however many come meanwhile; then they go in. A raised rule for all calls admission
-    states.
+    """R51: at the end of the hold, for any number of new jobs; then they are admitted.
+
+    A raised rule for all calls admission states.
     """
     calls = world.context.bus.admission_calls.calls  # type: ignore[attr-defined]
     until = world.clock.now() + timedelta(hours=1)
@@ -120,7 +121,7 @@ async def test_a_gate_that_opens_by_time_has_one_call_on_its_way(world: World) -
 
 
 async def test_a_throttle_starts_as_many_as_its_rate_allows(world: World) -> None:
-    """Beside the rule's, the smaller counts; the position and the rate say when a job may go in."""
+    """Beside the rule's rate, the smaller one counts; position and rate give a job's time of admission."""
     limit = world.clock.now() + timedelta(hours=2)
     await quotas.throttle(world.context, world.orchestrations, TENANT, OPERATOR, max_per_hour=60, until=limit)
     jobs = [await created(world, number) for number in range(4)]
@@ -140,7 +141,7 @@ async def test_a_hold_and_its_end_give_no_token_back(world: World) -> None:
 
 
 async def test_a_rule_for_every_tenant_counts_until_there_is_an_own_one(world: World) -> None:
-    """It needs no entry of the tenant; its own rule wins; its lines are called when it is raised."""
+    """It needs no entry of the tenant; the tenant's own rule overrides it; its queues are called when it is raised."""
     default = Gate(GateKind.TENANT, EVERY)
     await ruled(world, default, max_active=1)
     jobs = [await created(world, number) for number in range(3)]
@@ -173,7 +174,7 @@ async def test_a_preview_of_a_rule_counts_and_does_nothing(world: World) -> None
 
 
 async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
-    """Its gate, position and time in the answer to the POST and in its explanation; its wait on its receipt."""
+    """The response to the POST and its explanation have gate, position and time; its receipt has its wait."""
     await ruled(world, max_active=1, max_per_hour=60, burst=9)
     first = await created(world, 1)
     second = await create_numbered(world, 2)
@@ -204,7 +205,7 @@ async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
 
 
 async def test_a_job_behind_a_rate_names_a_time(world: World) -> None:
-    """By its position and what its gate earns; one that is held for a time, at its end at the earliest."""
+    """By its position and its gate's rate; for a held job, at the end of the hold at the earliest."""
     await ruled(world, max_per_hour=60, burst=1)
     await created(world, 1)
     now = world.clock.now()
@@ -219,7 +220,7 @@ async def test_a_job_behind_a_rate_names_a_time(world: World) -> None:
 
 
 async def test_one_job_goes_past_its_gates(world: World) -> None:
-    """Whatever they are shut by; it is counted, nobody else goes in for it, and again is harmless.
+    """Past gates shut for any reason; it is counted, no other job is admitted for it, a repetition has no effect.
 
     The quota's log names the job once, and the job's history names the operator and the reason.
     """

@@ -82,7 +82,7 @@ async def test_a_fault_of_ours_does_not_stop_every_sweep(world: World) -> None:
 
 
 async def test_an_outage_leaves_it_there(world: World) -> None:
-    """While the ledger is away a dead reply stays, other lanes go on, and the next pass takes it."""
+    """While the ledger is unavailable a dead reply stays, other lanes continue, and the next sweep handles it."""
     job_id = await result_lies(world)
     lies(world, b"rubbish", lane=3, number=2)
     with failing(world.ledger, "read"):
@@ -93,7 +93,7 @@ async def test_an_outage_leaves_it_there(world: World) -> None:
 
 
 async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: World) -> None:
-    """With the bus away the sweeper leaves leases alone, and looks again at the next sweep."""
+    """While the bus is unavailable the sweeper leaves leases unchanged, and checks again at the next sweep."""
     job_id = await result_lies(world)
     world.clock.advance(10_000)
     with failing(world.dead_replies, "drain", error=BusUnavailable):
@@ -106,7 +106,7 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
 
 
 async def test_a_dry_run_only_counts(world: World) -> None:
-    """Race dead-count: a dry run counts the dead replies of all lanes and takes none."""
+    """Race dead-count: a dry run counts the dead replies of all lanes and handles none."""
     job_id = await result_lies(world)
     lies(world, b"rubbish", lane=14, number=2)
     counts = noted(world.dead_replies, "waiting")
@@ -127,7 +127,7 @@ async def test_a_stale_dead_reply_is_a_row_of_its_job(world: World) -> None:
 
 
 async def test_a_reply_that_cannot_be_taken_now_holds_up_no_other(world: World) -> None:
-    """The replies behind it do their work; the leases of its job alone are left."""
+    """The replies behind it are handled; the leases of its job alone stay."""
     stuck, free, silent = [
         await submitted(world, request_type="OCR", payload={}, doc_id=name) for name in ("stuck", "free", "silent")
     ]

@@ -11,7 +11,7 @@ from tests.worlds.gates import posted, ruled, statuses
 
 
 async def test_who_waits_is_let_in_after_a_look_that_was_due(world: World) -> None:
-    """Its DUE row says nothing of its line: moved alone, no write of the admission state could take it away again."""
+    """Its DUE row does not have its queue: if it moved alone, no write of the admission state could delete it again."""
     world = limited(world)
     await ruled(world, max_active=1)
     [first, second] = await posted(world, 0, 1)

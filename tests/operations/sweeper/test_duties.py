@@ -41,7 +41,7 @@ def table(monkeypatch: pytest.MonkeyPatch, run: Callable[[Duty, Pass, IsOver], A
 
 @pytest.mark.parametrize("failing", _NAMES)
 async def test_a_duty_that_fails_stops_no_other(world: World, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
-    """Whatever it raises. Of dead replies, looks and clearings the pass says so at its end."""
+    """After any exception. For dead replies, looks and deletions the sweep reports it at its end."""
     done: list[str] = []
 
     async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
@@ -62,7 +62,7 @@ async def test_a_duty_that_fails_stops_no_other(world: World, monkeypatch: pytes
 
 
 def test_jobs_come_first() -> None:
-    """Replies, then the jobs, then those that wait; a pass is shorter than its period."""
+    """Replies, then the jobs, then the waiting ones; a sweep is shorter than its period."""
     assert _NAMES[:6] == ["dead replies", "looks", "clearings", "more looks", "admission", "allocation"]
     assert PASS_S < 60
 
@@ -70,7 +70,7 @@ def test_jobs_come_first() -> None:
 async def test_a_duty_has_what_those_before_it_left_and_its_own_at_least(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that takes too long takes it from what was left, and not from a budget."""
+    """A duty that takes too long uses the remaining time, and not a budget."""
     left: dict[str, float] = {}
 
     async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
@@ -90,7 +90,7 @@ async def test_a_duty_has_what_those_before_it_left_and_its_own_at_least(
 
 
 async def test_a_duty_that_hangs_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port that never answers: the duties behind it are done all the same."""
+    """A port never responds: the later duties are done."""
     done: list[str] = []
 
     async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
@@ -116,7 +116,7 @@ async def test_a_duty_that_hangs_is_given_up(world: World, monkeypatch: pytest.M
 async def test_which_pass_does_what(
     world: World, monkeypatch: pytest.MonkeyPatch, dry_run: bool, share: SweeperShare, sweepers: int, missing: set[str]
 ) -> None:
-    """A dry run looks only; the first share works for all; a sweep by hand leaves the marks of several sweepers."""
+    """A dry run reads only; the first share works for all; a sweep by hand keeps the marks of several sweepers."""
     done: list[str] = []
 
     async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
@@ -129,7 +129,7 @@ async def test_which_pass_does_what(
 
 
 async def test_an_hour_has_one_pass_that_does_what_is_done_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one in it, at whatever minute; of a share whose position says so, in whatever process."""
+    """The first sweep of the hour, at any minute, in any process, of a share whose position says so."""
     done: list[int] = []
 
     async def run(duty: Duty, one: Pass, is_over: IsOver) -> None:
@@ -152,7 +152,7 @@ class Killed(BaseException):
 async def test_a_process_that_dies_in_an_accessory_has_left_its_position(
     world: World, monkeypatch: pytest.MonkeyPatch, duty: str
 ) -> None:
-    """Three tenants, of which a pass has time for one: the next pass begins with the second."""
+    """A sweep has time for one of three tenants: the next sweep starts with the second."""
     jobs = [await submitted(world, tenant_id=f"tenant_{number}") for number in range(3)]
     world.orchestrations.states.clear()
     world.orchestrations.started.clear()

@@ -99,7 +99,7 @@ async def test_messages_that_are_lost(given: Hooked, lost: str) -> None:
 
 
 async def test_a_bus_that_takes_no_messages(given: Hooked) -> None:
-    """The feed and the deliveries are written all the same."""
+    """The feed and the deliveries are written."""
     hook = await given.hook(**DONE)
     with failing(given.queue, "send", error=BusUnavailable("away")):
         tries = noted(given.queue, "send")
@@ -130,7 +130,7 @@ async def test_tables_that_do_not_answer(given: Hooked) -> None:
 async def test_what_waited_for_a_hook_that_was_removed_raises_no_alert(
     given: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The age of the oldest event is in the gauge, also while the sweeper cannot look at the tenant."""
+    """The age of the oldest event is in the gauge, also while the sweeper cannot read the tenant."""
     gauges: dict[str, float] = {}
     monkeypatch.setattr(telemetry, "set_gauge", lambda name, value, **_: gauges.update({name: value}))
 
@@ -152,7 +152,7 @@ async def test_what_waited_for_a_hook_that_was_removed_raises_no_alert(
 
 
 async def test_the_sweeper_sends_the_oldest_of_each_hook(given: Hooked) -> None:
-    """However many wait: of each what a pass reads, and none of hooks that wait, are off or are gone."""
+    """With any number waiting: one page of each hook, and none of hooks that wait, are off or are deleted."""
     busy, other, waiting, gone = [await given.hook(f"https://{name}.example") for name in ("a", "b", "c", "d")]
     for hook in (busy, other, waiting, gone):
         await happened(given, MAX_OVERDUE + 10 if hook is busy else 3, hook)
@@ -180,7 +180,7 @@ async def test_the_sweeper_sends_the_oldest_of_each_hook(given: Hooked) -> None:
 
 
 async def test_callbacks_that_wait_for_their_turn_hide_no_lost_one(given: Hooked) -> None:
-    """However many fail, each for half a day: the oldest hundred are not all that the sweeper sees."""
+    """With any number that fail, each for half a day: the sweeper reads more than the oldest hundred."""
     later = given.world.clock.now() + timedelta(hours=3)
     for row in await happened(given, MAX_OVERDUE + 5, DEFAULT_HOOK, "fails"):
         stored = await given.feed.hooks.delivery(TENANT, DEFAULT_HOOK, row.number, "fails")
@@ -193,7 +193,7 @@ async def test_callbacks_that_wait_for_their_turn_hide_no_lost_one(given: Hooked
     given.world.clock.advance(61)
     await given.healed()
     assert [(call.name, call.kind) for call in given.taken()] == [("good", "try")] * 3
-    # more of them flow, and the flow does not go through those that have time
+    # more than that become one flow, which skips the deliveries that are due later
     await happened(given, MAX_OVERDUE, DEFAULT_HOOK, "good")
     given.world.clock.advance(61)
     await given.healed()
@@ -220,9 +220,7 @@ async def test_the_sweeper_forgets_tenants_without_hooks(given: Hooked) -> None:
 
 
 async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In its mark by tenant, and in the gauge. A sweep that does not look at a tenant leaves the number of the one
-    before.
-    """
+    """In its mark by tenant, and in the gauge. A sweep that does not read a tenant keeps its earlier number."""
     gauges: dict[str, float] = {}
     monkeypatch.setattr(telemetry, "set_gauge", lambda name, value, **_: gauges.update({name: value}))
     for number in range(3):
@@ -263,7 +261,7 @@ async def test_a_short_sweep_leaves_no_tenant_out_for_ever(given: Hooked, monkey
         context = replace(given.world.context, random=lambda: (sweeps + 0.5) / 3)  # noqa: B023
         found = await heal_deliveries(context, lambda _tenant: True, lambda: len(looked_at) > sweeps)  # noqa: B023
         assert found.unseen == {*tenants} - {*looked_at[-1:]}
-        # of those at which it did not look the numbers of before stand
+        # tenants that it did not read keep their earlier numbers
         assert found.update_suspended(Counter(a=1, b=1, c=1, gone=1)) == Counter(found.unseen)
     assert looked_at == tenants
 

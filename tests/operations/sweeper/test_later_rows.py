@@ -31,7 +31,7 @@ def without_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_tenant_with_such_jobs_alone_stays_awake(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may have living jobs, which another release looks at."""
+    """It may have active jobs, which another release sweeps."""
     await submitted(world)
     without_rows(world, monkeypatch)
     for _ in range(3):

@@ -21,7 +21,7 @@ from tests.operations.support import dispatch, service_sends, submitted, swept
 
 
 async def test_an_orchestration_that_missed_an_event_is_asked_to_look(world: World) -> None:
-    """The ledger stands after step one, the orchestration does not move: it hears the look that it waits for."""
+    """The ledger is after step one, the orchestration before it: it receives the look that it waits for."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     await service_sends(world, job_id, "RESULT", 1)
@@ -46,7 +46,7 @@ async def test_a_lease_that_nobody_settled_is_settled(world: World) -> None:
 
 
 async def test_an_attempt_that_was_perhaps_never_sent_is_not_used_up(world: World) -> None:
-    """Killed between the record and the publish: its orchestration was never told of it, and sends it when it runs."""
+    """Killed between the record and the publish: its orchestration never received it, and sends it when it runs."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     world.orchestrations.shown.clear()
@@ -63,7 +63,7 @@ async def test_an_attempt_that_was_perhaps_never_sent_is_not_used_up(world: Worl
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_an_orchestration_that_hears_nothing_is_replaced(world: World, begun: bool) -> None:
-    """Pending, Running or Suspended for ever: after three looks another takes over, and the old one is terminated."""
+    """Pending, Running or Suspended without end: after three looks another replaces it, and it is terminated."""
     job_id = await submitted(world)
     if begun:
         await dispatch(world, job_id)
@@ -79,7 +79,7 @@ async def test_an_orchestration_that_hears_nothing_is_replaced(world: World, beg
 
 
 async def test_an_orchestration_that_hears_is_not_replaced(world: World) -> None:
-    """Late, and late again: each look is heard, so it lives."""
+    """Late twice: it receives each look, so it works."""
     job_id = await submitted(world)
     for look_no in range(1, 20):
         world.orchestrations.shown[job_id] = Shown(look_no=look_no)
@@ -88,7 +88,7 @@ async def test_an_orchestration_that_hears_is_not_replaced(world: World) -> None
 
 
 async def test_a_stuck_orchestration_in_a_deep_queue_is_replaced(world: World) -> None:
-    """Between two looks the wait behind the queue goes on: its looks are counted all the same, in one row a number."""
+    """Between two looks the wait for the queue continues: its looks are counted, in one row per number."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     world.lanes.waiting_directives = [(f"{job_id}:ocr:1", world.clock.now())]
@@ -120,7 +120,7 @@ async def grouped(world: World) -> tuple[str, dict[str, str]]:
 
 
 async def test_a_lively_sibling_hides_no_stuck_one(world: World) -> None:
-    """One hears every look and is late again, the other hears none: the job gets another orchestration."""
+    """One receives every look and is late again, the other receives none: the job gets another orchestration."""
     job_id, own = await grouped(world)
     for look_no in range(1, 6):
         world.orchestrations.shown[own["sis"]] = Shown("sis", 1, "SENT", look_no)
@@ -154,7 +154,7 @@ async def test_who_waits_for_a_sibling_owes_nothing(world: World, kind: ControlK
 
 @pytest.mark.parametrize("stands", ["recorded", "publish backoff", "group"])
 async def test_the_total_time_ends_what_nobody_else_ends(world: World, stands: str) -> None:
-    """The engine is gone for good: whatever the step waits for, the job ends with its time, and not before."""
+    """The engine is gone permanently: in any wait of the step the job ends at its total time, and not before."""
     world.publisher.failing = stands == "publish backoff"
     if stands == "group":
         job_id, _ = await grouped(world)
@@ -201,7 +201,7 @@ async def test_an_engine_that_is_away_for_ever_costs_no_job(world: World) -> Non
 
 
 async def test_a_job_that_was_paused_often_is_resumed_by_one_event(world: World) -> None:
-    """Only the newest parking is resumed, and an orchestration that waits at an older one hears the sweeper's look."""
+    """Only the newest parking is resumed; an orchestration that waits at an older one receives the sweeper's look."""
     job_id = await submitted(world)
     for number in range(100):
         for kind in (ControlKind.PAUSE, ControlKind.RESUME):
@@ -213,7 +213,7 @@ async def test_a_job_that_was_paused_often_is_resumed_by_one_event(world: World)
 
 
 async def test_a_job_that_waits_before_its_group_is_asked_itself(world: World) -> None:
-    """The steps ahead are a group's, whose orchestrations do not exist yet: the job's own hears the look."""
+    """The next steps are a group, whose orchestrations do not exist yet: the job's own receives the look."""
     job_id = await submitted(world)
     stored = world.ledger.jobs[job_id]
     first, *group = stored.record.steps

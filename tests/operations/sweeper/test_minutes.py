@@ -64,7 +64,7 @@ def raising(fault: Exception) -> Callable[..., Awaitable[Any]]:
 async def test_no_fault_of_the_minutes_stops_a_job_or_a_sweep(
     world: World, monkeypatch: pytest.MonkeyPatch, fault: Exception | None
 ) -> None:
-    """None: the store never responds. The sweep is marked as done, and does what comes after."""
+    """The store never responds: the sweep is marked as done, and its later work is done."""
     monkeypatch.setattr(duty, "_MINUTE_S", 0.01)
     store = MemoryMinutes()
     for name in ("add", "read", "fold"):
@@ -84,7 +84,7 @@ async def test_a_broken_count_does_not_stop_a_transition(world: World, monkeypat
 
 
 async def test_a_process_writes_once_a_minute(world: World) -> None:
-    """By a task of its own, for which no commit waits; what cannot be written is tried no more."""
+    """In its own task, for which no commit waits; a failed write is not repeated."""
     go = asyncio.Event()
     waits: list[float] = []
 

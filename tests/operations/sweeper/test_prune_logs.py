@@ -93,7 +93,7 @@ AGES = {OCR: (*range(19), 50, 60), TENANT: (0, 1, 2), SCANNER: (*range(15), 30),
 
 
 async def test_a_log_that_was_cut_goes_on(world: World) -> None:
-    """Also that of a quota that its admission state has forgotten: its head is the last entry, which never goes."""
+    """Also that of a quota that its admission state lacks: its head is the last entry, which is never deleted."""
     await create_numbered(world, 1)
     await held(world, OCR)
     await resumed(world, OCR)
@@ -109,7 +109,7 @@ async def test_a_log_that_was_cut_goes_on(world: World) -> None:
 
 
 async def test_what_the_feed_has_not_got_stays(world: World) -> None:
-    """However old it is; once it is in the feed it goes, and nothing is in the feed twice."""
+    """At any age; once it is in the feed it is deleted, and the feed has no entry twice."""
     fed = of(world)
     await changed(fed.world, OCR, range(4))
     hints = await fed.hints()
@@ -146,7 +146,7 @@ async def is_chained_and_finished(world: World, whole: dict[Gate, list[LogEntry]
 async def test_a_run_that_dies_leaves_a_chained_log(
     world: World, monkeypatch: pytest.MonkeyPatch, dies_at: int
 ) -> None:
-    """Before each of its transactions, and after it, when the answer is lost; the next day goes on."""
+    """Before each of its transactions, and after it, when the response is lost; the next day continues."""
     whole = {gate: await changed(world, gate, range(12)) for gate in (OCR, SCANNER)}
     admissions, real, calls = world.index.admissions, world.index.admissions.drop_log, itertools.count(1)
 
@@ -167,8 +167,8 @@ async def test_a_run_that_dies_leaves_a_chained_log(
 @pytest.mark.parametrize("dies_after", [1, 2, 99])
 @pytest.mark.parametrize("lead", range(6))
 async def test_two_runs_at_once(world: World, monkeypatch: pytest.MonkeyPatch, lead: int, dies_after: int) -> None:
-    """The second begins between any two transactions of the first, and may die after some of its own, which have
-    another size. No gap is left, and the next day has the rest.
+    """The second starts between any two transactions of the first, and may die after some of its own, which have
+    another size. No gap is left, and the next day deletes the rest.
     """
     whole = {gate: await changed(world, gate, range(12)) for gate in (OCR, SCANNER)}
     admissions, real, first, second = (
@@ -291,7 +291,7 @@ async def all_incidents(world: World) -> list[str]:
 
 
 async def test_settled_incidents_go_and_open_ones_never(world: World) -> None:
-    """By when they were settled; the last ones too, however often."""
+    """By the time of their settlement; the last ones too, after any number of runs."""
     start = world.clock.now()
     for day in range(20):
         world.clock.time = start + timedelta(days=day)
@@ -345,7 +345,7 @@ async def test_jobs_that_ended_before_there_was_a_retention_are_archived(world: 
 
 
 async def test_a_job_that_cannot_be_cleared_gets_one_row(world: World) -> None:
-    """It is put off again and again by the sweeper; a second row each day would be one more to look at for ever."""
+    """The sweeper postpones it each time; a second row each day would be read without end."""
     settings = replace(world.context.settings, idempotency_ttl_days=1)
     world = replace(world, context=replace(world.context, settings=settings))
     await ended(world)
@@ -361,7 +361,7 @@ async def test_a_job_that_cannot_be_cleared_gets_one_row(world: World) -> None:
 
 
 async def test_quotas_of_a_tenant_without_jobs(world: World) -> None:
-    """It is in the directory alone; what is gone from there is found by its feed."""
+    """It is in the directory alone; its feed finds a tenant that is deleted from there."""
     fed = of(world)
     gate = Gate(GateKind.TENANT, "quiet")
     await quotas.hold(fed.world.context, fed.world.orchestrations, gate, OPERATOR, until=None)
@@ -374,7 +374,7 @@ async def test_quotas_of_a_tenant_without_jobs(world: World) -> None:
 
 
 async def test_usage_of_a_tenant_that_has_no_jobs_any_more(world: World) -> None:
-    """Its hours go after 400 days, as those of others."""
+    """Its hours are deleted after 400 days, as those of others."""
     usage, hour = MemoryUsage(), world.clock.now().replace(minute=0, second=0, microsecond=0)
     world = replace(world, context=replace(world.context, usage=usage))
     await create_numbered(world, 1)

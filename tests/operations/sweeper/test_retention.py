@@ -44,7 +44,7 @@ def keeping(world: World, days: float) -> World:
 
 
 async def test_histories_go_soon_after_the_end_by_instance_id(world: World) -> None:
-    """An hour after its end a job's history goes; a living job's stays; nothing is purged twice."""
+    """A job's history is deleted an hour after its end; an active job's stays; nothing is purged twice."""
     alive = await submitted(world)
     job_id = await ended(world)
     assert "purge" not in await swept(world, HOUR - 60)
@@ -75,8 +75,8 @@ async def test_a_clearing_that_runs_out_of_time_leaves_more(world: World, monkey
 
 
 async def test_an_end_clears_the_histories_of_the_ends_before_it(world: World) -> None:
-    """Of its tenant, two at most, once they are ten seconds old; the end after it says so in the index, and the sweeper
-    then has the claim left to clear. What no end comes after, the sweeper purges, again where it was purged.
+    """Of its tenant, two at most, once they are ten seconds old; the next end records it in the index, and the sweeper
+    then has only the claim to delete. The sweeper purges histories without a later end, again where they were purged.
     """
     first, second, third = [await ended(world, doc_id=str(number)) for number in range(3)]
     assert world.orchestrations.purged == []
@@ -129,7 +129,7 @@ async def test_every_orchestration_that_a_job_had_is_purged(world: World) -> Non
 
 
 async def test_a_history_that_still_runs_is_left(world: World) -> None:
-    """The orchestration has not heard of the end yet: looked at again an hour later."""
+    """The orchestration has not received the end yet: the sweeper checks again an hour later."""
     job_id = await ended(world)
     world.orchestrations.states[job_id] = InstanceState.ALIVE
     assert await swept(world, HOUR + 1) == ["purge later: an orchestration has not ended"]
@@ -140,7 +140,7 @@ async def test_a_history_that_still_runs_is_left(world: World) -> None:
 
 
 async def test_an_expired_claim_goes_and_the_job_stays(world: World) -> None:
-    """Thirty days after the end the claim's row goes; without a retention the job is kept."""
+    """The claim's row is deleted thirty days after the end; without a retention the job is kept."""
     job_id = await ended(world)
     claim = (await world.job(job_id)).job.idempotency_hash
     await swept(world, HOUR + 1)
@@ -166,7 +166,7 @@ async def test_a_claim_that_stands_for_a_later_job_is_left(world: World) -> None
 
 
 async def test_a_request_that_replaces_the_expired_claim_meanwhile_wins(world: World) -> None:
-    """Race expired-claim: between the sweeper's look and its delete the same request takes the claim over."""
+    """Race expired-claim: the same request replaces the claim between the sweeper's read and its delete."""
     await ended(world)
     await swept(world, HOUR + 1)
     world.clock.advance(30 * DAY)
@@ -183,7 +183,7 @@ async def test_a_request_that_replaces_the_expired_claim_meanwhile_wins(world: W
 
 
 async def test_a_job_past_its_retention_goes_into_the_archive(world: World) -> None:
-    """Its proved bundle is kept, then LIST, rows and events go; a late reply finds no job."""
+    """Its verified bundle is kept, then LIST, rows and events are deleted; a late reply finds no job."""
     world = keeping(world, 60)
     job_id = await ended(world)
     record = await world.job(job_id)
@@ -236,7 +236,7 @@ async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(world
 
 
 async def test_a_tombstone_is_cleared_away_as_well(world: World) -> None:
-    """A withdrawn creation leaves its tombstone, for late creators, and that goes with the retention."""
+    """A withdrawn creation leaves its tombstone, for late creators, and the retention deletes it."""
     world = keeping(world, 30)
     job_id = await died_after_the_claim(world)
     assert await swept(world, 301) == ["withdraw"]
@@ -247,7 +247,7 @@ async def test_a_tombstone_is_cleared_away_as_well(world: World) -> None:
 
 
 async def test_a_dry_run_clears_nothing(world: World) -> None:
-    """It names the jobs that it would look at."""
+    """It names the jobs that it would check."""
     job_id = await ended(world)
     world.clock.advance(FIRST_CLEARING.total_seconds())
     report = await sweep(world.context, world.orchestrations, dry_run=True)
@@ -269,7 +269,7 @@ def test_a_retention_shorter_than_the_claims_is_refused() -> None:
 
 
 async def test_an_orchestration_that_never_ends_holds_up_no_claim(world: World) -> None:
-    """Stuck Pending, or a status that was never written: terminated after a day, and let be after two."""
+    """Pending without end, or a status that was never written: terminated after a day, and ignored after two."""
     job_id = await ended(world)
     world.orchestrations.states[job_id] = InstanceState.ALIVE
     assert "purge later: an orchestration has not ended" in await swept(world, 23 * HOUR)

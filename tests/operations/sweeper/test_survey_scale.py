@@ -22,7 +22,7 @@ from tests.operations.faults import failing
 from tests.operations.support import limited, submitted
 from tests.worlds.gates import created, held, statuses
 
-#: a row of the test stands for 250: 4,000 for a million, and a page of four for one of 1,000
+#: a row of the test represents 250: 4,000 for a million, and a page of four for one of 1,000
 PAGE, PAGE_S, ROW_S = 4, 0.1, 0.15
 PERIOD_S, LOOK_S = 60, 0.05
 
@@ -87,10 +87,10 @@ def with_many(world: World, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, in
 
 
 async def test_a_million_living_jobs_keep_the_period(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store gives a page of 1,000 rows in 0.1 s, and a comparison takes 0.6 ms; 150 looks are due in each minute.
+    """The store returns a page of 1,000 rows in 0.1 s, and a comparison takes 0.6 ms; 150 looks are due in each minute.
 
-    Each pass ends before the next one begins, each look has its turn in its pass, and the gauges have every job once
-    the survey came to its end: within 30 passes, again and again.
+    Each sweep ends before the next one begins, each look is done in its sweep, and the gauges have every job once the
+    survey ends: within 30 sweeps, repeatedly.
     """
     sizes = {f"tenant_{number:03}": 24 for number in range(100)} | {"tenant_050": 1_624}
     many = with_many(world, monkeypatch, sizes)
@@ -125,7 +125,7 @@ async def test_a_million_living_jobs_keep_the_period(world: World, monkeypatch: 
     assert complete[0] < 30
     assert len(complete) >= 2
     assert many.read_whole.keys() == sizes.keys()
-    # each page is read once in a survey, but for those that come beside the last one of a pass
+    # each page is read once in a survey, except those that are read together with the last one of a sweep
     assert many.pages < (len(complete) + 1) * (total / PAGE + len(sizes)) + 100 * listing.AT_ONCE
 
 
@@ -146,7 +146,7 @@ async def test_a_survey_that_never_ends_keeps_no_line_waiting(world: World, monk
 
 @pytest.mark.parametrize("fault", [LedgerUnavailable("503"), KeyError("status")])
 async def test_a_row_that_cannot_be_read_stops_no_survey(world: World, fault: Exception) -> None:
-    """A job, or all rows of a tenant: the others are counted, the job as its row says."""
+    """A job, or all rows of a tenant: the others are counted, and the job as in its row."""
     jobs = [await submitted(world, tenant_id=f"tenant_{number}") for number in range(4)]
     world.context = replace(world.context, sweep_marks=MemorySweepMark())
     failing(world.ledger, "read", error=fault, only=lambda job_id: job_id == jobs[1])

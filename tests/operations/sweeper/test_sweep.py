@@ -19,7 +19,7 @@ from tests.operations.support import cancelled, died_after_the_claim, dispatch, 
 
 
 async def test_a_job_in_order_is_left_alone(world: World) -> None:
-    """Young jobs are not looked at; a job within its deadline is looked at and not touched."""
+    """Young jobs are not checked; a job within its deadline is checked and not changed."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     assert await swept(world) == []
@@ -44,7 +44,7 @@ async def test_an_unstarted_orchestration_is_started(world: World) -> None:
 
 
 async def test_a_creation_that_nobody_finishes_is_withdrawn(world: World) -> None:
-    """After five minutes a tombstone stands in the job's place and the claim is free again."""
+    """After five minutes a tombstone replaces the job, and the claim is free again."""
     job_id = await died_after_the_claim(world)
     world.clock.advance(61)
     assert await swept(world) == []
@@ -71,7 +71,7 @@ async def test_an_ended_job_is_closed(world: World) -> None:
 
 
 async def test_a_failed_orchestration_is_restarted_five_times(world: World) -> None:
-    """Each restart fences the instance before it; after the fifth the job fails for good."""
+    """Each restart fences the instance before it; after the fifth the job fails permanently."""
     job_id = await submitted(world)
     for number in range(1, 6):
         instance_id = (await world.job(job_id)).job.instance_id
@@ -88,7 +88,7 @@ async def test_a_failed_orchestration_is_restarted_five_times(world: World) -> N
 
 
 async def test_a_fault_with_one_job_does_not_stop_the_sweep(world: World) -> None:
-    """One job's fault is noted; the others are looked at all the same."""
+    """One job's fault is logged; the others are checked."""
     first, second = await submitted(world), await submitted(world, doc_id="other")
     world.orchestrations.states.clear()
     world.orchestrations.started.clear()
@@ -99,7 +99,7 @@ async def test_a_fault_with_one_job_does_not_stop_the_sweep(world: World) -> Non
 
 
 async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: World) -> None:
-    """Killed between the tombstone and the index: the claim is freed all the same."""
+    """Killed between the tombstone and the index: the next sweep frees the claim."""
     await died_after_the_claim(world)
     world.clock.advance(301)
     with failing(world.index, "withdraw"):

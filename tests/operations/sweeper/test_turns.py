@@ -106,7 +106,7 @@ async def test_every_due_job_is_looked_at_within_two_periods(
 
 
 async def test_no_tenant_starves_another() -> None:
-    """More is due than there is time for: a tenant with a single job is served, whoever is large."""
+    """More jobs are due than there is time for: a tenant with a single job is served beside any large tenant."""
     served: list[str] = []
     left = {"large-1": 10_000, "large-2": 10_000, "small": 1}
 
@@ -139,7 +139,7 @@ def test_a_pass_goes_on_where_the_last_one_stopped(first: str | None) -> None:
 
 
 def test_each_tenant_falls_to_one_share() -> None:
-    """Whatever their number, and about evenly."""
+    """For any number of tenants, and about evenly."""
     tenants = [f"tenant {number}" for number in range(1000)]
     for of in (1, 2, 7):
         owners = [[number for number in range(of) if SweeperShare(number, of).has(tenant)] for tenant in tenants]
@@ -157,7 +157,7 @@ async def several(world: World, tenants: int) -> list[str]:
 
 
 async def test_a_pass_ends_when_its_time_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow looks: the report has `more`, and the next pass begins with the tenant that was not reached."""
+    """Slow looks: the report has `more`, and the next sweep starts with the first tenant that was not reached."""
     jobs = await several(world, 3)
     monkeypatch.setattr("shared.operations.sweeper.turns.AT_ONCE", 1)
     start = world.orchestrations.start
@@ -176,7 +176,7 @@ async def test_a_pass_ends_when_its_time_is_over(world: World, monkeypatch: pyte
 
 
 async def test_a_job_that_fails_lets_the_others_of_its_tenant_go_first(world: World) -> None:
-    """It is due still, and stands behind those that wait longer."""
+    """It stays due, behind those that wait longer."""
     broken, other = [await submitted(world, doc_id=str(number)) for number in range(2)]
     failing(world.orchestrations, "look_up", only=lambda instance_id: instance_id == broken)
     world.clock.advance(61)
@@ -189,7 +189,7 @@ async def test_a_job_that_fails_lets_the_others_of_its_tenant_go_first(world: Wo
 
 
 async def test_a_tenant_that_cannot_be_listed_holds_up_no_other(world: World) -> None:
-    """The others' jobs are repaired; then the pass fails, so that its alert says so."""
+    """The others' jobs are repaired; then the sweep fails, which raises its alert."""
     await several(world, 3)
     failing(world.index, "due", only=lambda tenant, **_: tenant == "tenant_0")
     world.clock.advance(61)
@@ -200,7 +200,7 @@ async def test_a_tenant_that_cannot_be_listed_holds_up_no_other(world: World) ->
 
 @pytest.mark.parametrize("broken", ["list_active"])
 async def test_counting_stops_no_repair(world: World, broken: str) -> None:
-    """A fault of the counts comes after the repairs, and the pass has done its work all the same."""
+    """A fault of the counts comes after the repairs, and the sweep has done its work."""
     world.context = replace(world.context, settings=replace(world.context.settings, max_inflight=10))
     [job_id] = await several(world, 1)
     failing(world.index, broken)

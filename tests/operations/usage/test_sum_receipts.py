@@ -55,7 +55,7 @@ async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
 
 
 async def test_beyond_lists_why_a_job_cost_more(world: World) -> None:
-    """Attempts, publish faults, heartbeats and late replies past what is recorded are all in the count."""
+    """Attempts, publish faults, heartbeats and late replies beyond the recorded ones are in the count."""
     job_id = await submitted(world, request_type="OCR", payload={})
     world.publisher.failing = True
     await dispatch(world, job_id)
@@ -77,7 +77,7 @@ async def test_beyond_lists_why_a_job_cost_more(world: World) -> None:
 
 
 async def test_a_late_result_needs_a_read(world: World) -> None:
-    """A process keeps what it committed for a minute."""
+    """A process keeps its commits for a minute."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     await service_sends(world, job_id, "ACK", 1)
@@ -150,7 +150,7 @@ async def sums(world: World, **job_filter: Any) -> dict[str, Any]:
 
 
 async def test_sums_by_what_jobs_have_in_common(world: World) -> None:
-    """Of each type, source or priority; the groups add up to the whole, and a source is compared as gates do."""
+    """Of each type, source or priority; the groups add up to the total, and a source is compared as gates do."""
     await plain(world)
     await submitted(world, request_type="OCR", payload={}, source="Scanner ", priority="low")
     await submitted(world, request_type="OCR", payload={}, source="scanner", doc_id="2")

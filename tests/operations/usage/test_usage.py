@@ -80,7 +80,7 @@ async def test_an_hour_is_folded_and_a_day_later_again(counting: World) -> None:
 
 
 async def test_a_fold_again_is_the_same(counting: World) -> None:
-    """By two sweepers at once, and by one that died before it said how far it was."""
+    """By two sweepers at once, and by one that died before it wrote its position."""
     await posted(counting, 1, 2, 3)
     at(counting, FIRST + 2 * HOUR)
 
@@ -97,7 +97,7 @@ async def test_a_fold_again_is_the_same(counting: World) -> None:
 
 
 async def test_an_hour_without_jobs_leaves_no_row(counting: World) -> None:
-    """Neither of its own nor for a second fold; the next hours go on."""
+    """Neither of its own nor for a second fold; the next hours continue."""
     await posted(counting, 1)
     at(counting, FIRST + 3 * HOUR + timedelta(minutes=6))
     await kept(counting).write_position(0, FoldPosition(FIRST))
@@ -109,7 +109,7 @@ async def test_an_hour_without_jobs_leaves_no_row(counting: World) -> None:
 
 
 async def test_many_rows_are_read_in_pieces(counting: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page at a time; when the time is over the next pass goes on where this one was, to the sums of all."""
+    """A page at a time; when the time is over the next sweep continues at that position, with the same sums."""
     monkeypatch.setattr(folds, "_PAGE", 2)
     await posted(counting, *range(7))
     asked: list[int] = []
@@ -130,7 +130,7 @@ async def test_many_rows_are_read_in_pieces(counting: World, monkeypatch: pytest
 
 
 async def test_a_pass_whose_time_is_over_goes_on_with_the_next_tenant(counting: World) -> None:
-    """So many at once; none is left out, and none sleeps before its hour is folded."""
+    """A bounded number at once; none is omitted, and none sleeps before its hour is folded."""
     for number in range(20):
         await create_numbered(counting, number, tenant_id=f"t{number:02d}")
     at(counting, FIRST + HOUR + timedelta(minutes=6))
@@ -200,7 +200,7 @@ async def test_a_fault_keeps_nobody(counting: World) -> None:
 
 
 async def test_what_is_refused_is_counted_once_a_minute(world: World) -> None:
-    """The first at once, then what came meanwhile; of which type and source; the hour is that of the refusal."""
+    """The first at once, then the number of the later ones, by type and source; the hour is that of the refusal."""
     small = limited(replace(world, context=replace(world.context, usage=MemoryUsage())), max_inflight_per_tenant=1)
     await posted(small, 0)
 
@@ -227,7 +227,7 @@ async def test_what_is_refused_is_counted_once_a_minute(world: World) -> None:
 
 
 async def test_the_peak_is_the_most_that_a_look_saw(counting: World) -> None:
-    """Of the hour, of each type and source; a process that did not begin the hour takes nothing back."""
+    """Of the hour, by type and source; a process that started within the hour lowers no value."""
     first, second, _ = await posted(counting, 1, 2, 3, source="s")
     await sweep(counting.context, counting.orchestrations)
     for number, job_id in enumerate((first, second)):
@@ -239,7 +239,7 @@ async def test_the_peak_is_the_most_that_a_look_saw(counting: World) -> None:
 
 
 async def test_a_source_costs_one_write_an_hour(counting: World) -> None:
-    """However many jobs name it; the row has the first job and, to the hour, the last."""
+    """For any number of jobs that name it; the row has the first job and, to the hour, the last."""
     writes = noted(counting.context.usage, "see_source")
     jobs = await posted(counting, 1, 2, 3, source=" Scanner-7 ")
     await posted(counting, 4)
@@ -282,7 +282,7 @@ async def test_usage_adds_up_by_type_source_and_hour(counting: World) -> None:
 
 
 async def test_a_reader_reads_a_bounded_number_of_rows(counting: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of hours that are not folded; past that it says so."""
+    """Of hours that are not folded; beyond the bound the response says so."""
     monkeypatch.setattr(reading, "MAX_ROWS", 3)
     monkeypatch.setattr(reading, "_PAGE", 2)
     await posted(counting, 1, 2, 3, 4)
@@ -291,7 +291,7 @@ async def test_a_reader_reads_a_bounded_number_of_rows(counting: World, monkeypa
 
 
 async def test_a_tenant_sleeps_once_its_hours_are_folded(counting: World) -> None:
-    """Not before: nobody would fold the hours of one that sleeps."""
+    """Not before: no sweep folds the hours of a tenant that sleeps."""
     [job_id] = await posted(counting, 1)
     await ended(counting, job_id)
 

@@ -56,7 +56,7 @@ async def test_a_receiver_that_is_away_for_a_while_misses_nothing(given: Hooked)
 
 
 async def test_a_receiver_that_is_away_for_a_day(given: Hooked) -> None:
-    """It is suspended once, and goes on from its oldest delivery when somebody resumes it."""
+    """It is suspended once, and continues from its oldest delivery when an operator resumes it."""
     hook = await given.hook()
     given.receiver.answer = BAD
     await given.finished()
@@ -106,7 +106,7 @@ async def test_an_event_that_is_always_refused_delays_nobody(given: Hooked) -> N
 
 
 async def test_a_receiver_that_refuses_everything(given: Hooked) -> None:
-    """Its deaths are logged together: HEAD is for those who write the feed."""
+    """Its failed deliveries are logged together: HEAD is for writers of the feed."""
     hook = await given.hook()
     rows = await happened(given, 30, hook)
     given.receiver.answer = Answer(status=404)
@@ -156,7 +156,7 @@ async def test_an_event_that_always_fails_keeps_no_hook_waiting(given: Hooked) -
 
 @pytest.mark.parametrize("answer", [Answer(status=410), BAD])
 async def test_what_the_address_before_answers_is_nothing_against_the_new_one(given: Hooked, answer: Answer) -> None:
-    """It was under way when somebody named another address."""
+    """The delivery was in progress when a caller set another address."""
     hook = await given.hook("https://old.example")
     rows = await happened(given, 1, hook)
     given.receiver.by_url["https://old.example"] = answer
@@ -277,7 +277,7 @@ async def test_two_messages_of_one_delivery_at_once(given: Hooked) -> None:
 
 
 async def test_counts_of_failures_that_come_at_once_are_all_kept(given: Hooked) -> None:
-    """The hook's ETag: who loses reads it again."""
+    """The hook's ETag: the loser reads it again."""
     hook = await given.hook()
     rows = await happened(given, AT_ONCE, hook)
     given.receiver.answer = BAD
@@ -337,7 +337,7 @@ async def test_only_a_few_are_tried_out_at_once(given: Hooked) -> None:
 
 
 async def test_what_a_process_puts_back_is_bounded(given: Hooked) -> None:
-    """Past ten minutes of a slow receiver the sweeper sends what is the oldest then."""
+    """After ten minutes of a slow receiver the sweeper sends its oldest deliveries."""
     calls, now = HookCalls(), given.world.clock.now()
     calls.took("a", 8)
     found = [calls.put_back("a", now) for _ in range(1000)]

@@ -1,4 +1,4 @@
-"""Resources of a slow endpoint: calls of its own tenant, and a bounded part of the process's memory (R85)."""
+"""Resources of a slow endpoint: its own tenant's calls, and a bounded part of the process's memory (R85)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def given(world: World) -> Hooked:
 
 
 async def test_a_host_that_is_slow_for_one_tenant(given: Hooked) -> None:
-    """Its callbacks have four calls; another tenant's to the same host go on."""
+    """Its callbacks have four calls; another tenant's to the same host continue."""
     url = "https://chat.example/"
     for number in range(AT_ONCE + 2):
         await given.finished(idempotency_key=f"{number}", callback_urls={"done": f"{url}{TENANT}"})
@@ -53,7 +53,7 @@ async def test_a_host_that_is_slow_for_one_tenant(given: Hooked) -> None:
 
 
 async def test_a_tenant_s_slow_receivers_do_not_hold_every_call(given: Hooked) -> None:
-    """However many hooks it has, another tenant's delivery finds room."""
+    """With any number of its hooks, another tenant's delivery gets a call."""
     hooks = [await given.hook(f"https://slow{number}.example") for number in range(5)]
     rows = [row for hook in hooks for row in await happened(given, AT_ONCE, hook)]
     gate = asyncio.Event()
@@ -77,7 +77,7 @@ async def test_a_tenant_s_slow_receivers_do_not_hold_every_call(given: Hooked) -
 
 
 def test_tenants_with_slow_receivers_share_the_places() -> None:
-    """Each has half of what the others left, so another one finds a place; the fifth has the last one."""
+    """Each has half of the remaining calls, so another one gets a call; the fifth has the last one."""
     calls, held = HookCalls(), [ExitStack() for _ in range(6)]
 
     def takes(tenant: int, number: int) -> bool:
@@ -104,7 +104,7 @@ def test_the_places_are_those_of_the_host() -> None:
 
 
 async def test_what_a_process_remembers_of_receivers_is_bounded(given: Hooked) -> None:
-    """Each tenant names hosts of its own."""
+    """Each tenant names its own hosts."""
     calls, now = HookCalls(), given.world.clock.now()
     for number in range(5_000):
         calls.took(f"tenant_{number} host", 8)

@@ -73,7 +73,7 @@ async def test_a_delivery_is_sent_again(given: Hooked) -> None:
 
 
 async def test_a_delivery_that_is_asked_for_while_it_is_tried(given: Hooked) -> None:
-    """The try that was under way is the one that was asked for."""
+    """The try in progress counts as the requested one."""
     hook = await given.hook(filter={"types": frozenset({"job.completed"})})
     await given.finished()
     [row] = await given.deliveries(hook)
@@ -117,7 +117,7 @@ async def test_old_deliveries_go_with_their_events(given: Hooked) -> None:
 
 
 async def test_many_that_are_given_up_with_their_events_are_one_event(given: Hooked) -> None:
-    """And who dies in the middle leaves that to the sweeper."""
+    """A process that dies meanwhile leaves the rest to the sweeper."""
     hook = await given.hook(filter={"types": frozenset({"job.completed"})})
     await given.finished()
     await happened(given, 100, hook)

@@ -36,7 +36,7 @@ def given(world: World) -> Hooked:
 
 
 async def test_a_webhook_that_is_asked_for_again(given: Hooked) -> None:
-    """Under its key it is the same one, whoever asked first or at the same time; nothing is delivered twice."""
+    """Under its key it is the same one, for any order of the requests; nothing is delivered twice."""
     context, other = given.world.context, changed(given.world.context, known_feeds=KnownFeeds())
     request = Request(url="https://receiver.example", description="billing")
     found = [await create_hook(each, TENANT, request, BY, key="mine") for each in (context, other, context)]
@@ -129,7 +129,7 @@ async def _meets(meeting: Meeting, *, apart: bool, removes: bool) -> None:
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one process", "two processes"])
 def test_two_requests_under_one_key_in_every_order(apart: bool) -> None:
-    """Race hook-key: both get the same webhook, whichever call of theirs comes first."""
+    """Race hook-key: both get the same webhook, in each order of their calls."""
     assert every_order(lambda meeting: _meets(meeting, apart=apart, removes=False)) > 10
 
 

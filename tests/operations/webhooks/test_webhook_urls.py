@@ -34,7 +34,7 @@ def given(world: World) -> Hooked:
 
 
 async def test_a_host_that_is_listed_for_one_tenant(given: Hooked) -> None:
-    """For its webhooks and its callback URLs, however its name is spelled."""
+    """For its webhooks and its callback URLs, in any spelling of its name."""
     listed = frozenset({f"{TENANT}@hooks.corp.example:8443"})
     settings = replace(given.world.context.settings, webhook_hosts=listed)
     context = changed(given.world.context, settings=settings, sender=HttpWebhookSender(listed))
@@ -87,7 +87,7 @@ async def test_what_a_callback_url_holds_is_delivered_to_and_not_shown(given: Ho
         assert faults(audited) == []
         audited["job"]["callback_urls"]["chat"] = "https://other.example"
         assert faults(audited)
-        # they are stored with the job, and go with it
+        # they are stored and deleted with the job
         assert job_of(job_entity(record.job)) == record.job
     await given.fed()
     await given.run(timedelta(minutes=1))

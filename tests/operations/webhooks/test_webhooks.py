@@ -98,7 +98,7 @@ async def test_a_hook_gets_events_from_its_creation_on(given: Hooked) -> None:
 
 
 async def test_a_hook_that_asks_for_the_past(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In pieces, each once, whatever comes twice or is lost."""
+    """In pages, each event once, after any repetition or loss."""
     monkeypatch.setattr("shared.operations.webhooks.deliver_webhooks._CAUGHT_UP", 3)
     first = await given.finished()
     hook = await given.hook(after=1, filter={"types": frozenset({"job.leased", "job.completed", "job.queued"})})
@@ -120,7 +120,7 @@ async def test_a_hook_that_asks_for_the_past(given: Hooked, monkeypatch: pytest.
 
 
 async def test_what_a_tenant_without_hooks_costs(given: Hooked) -> None:
-    """As before there were any: no row of hooks is read or written."""
+    """No row of hooks is read or written."""
     names = ("read", "all_of", "write", "delivery", "pending", "note")
     failing(given.feed.hooks, *names, error=AssertionError("a row of hooks was touched"))
     await given.finished()
@@ -129,7 +129,7 @@ async def test_what_a_tenant_without_hooks_costs(given: Hooked) -> None:
 
 
 async def test_who_does_not_know_a_new_hook_writes_nothing(given: Hooked) -> None:
-    """Race feed: a process remembers the hooks as of a HEAD that another one has written since."""
+    """Race feed: a process knows the hooks as of a HEAD that another one has written since."""
     await given.finished()
     other = changed(given.world.context, known_feeds=KnownFeeds())
     hook, _ = await create_hook(other, TENANT, Request(url="https://receiver.example"), BY)
@@ -167,7 +167,7 @@ async def test_more_deliveries_than_a_transaction_holds(given: Hooked) -> None:
 
 
 async def test_callback_urls(given: Hooked) -> None:
-    """Each gets the end of its job, and no other event, under a `webhook-id` of its own."""
+    """Each gets the end of its job, and no other event, under its own `webhook-id`."""
     urls = {"done": "https://a.example/x", "über": "https://b.example/y"}
     job_id = await given.finished(callback_urls=urls)
     await given.delivered()
@@ -183,7 +183,7 @@ async def test_callback_urls(given: Hooked) -> None:
 
 
 async def test_callback_urls_of_a_hint_that_was_lost(given: Hooked) -> None:
-    """Its events are read from the ledger, and whom to call too."""
+    """Its events and its URLs are read from the ledger."""
     await given.finished()
     job_id = await given.finished(idempotency_key="2", callback_urls={"done": "https://a.example"})
     given.feed.put_events(TENANT, [])
@@ -226,7 +226,7 @@ async def test_a_change_of_filter_address_and_format(given: Hooked) -> None:
 
 
 async def test_a_hook_that_is_disabled(given: Hooked) -> None:
-    """Events of that time are not for it; what waited before goes on."""
+    """Events of that time are not delivered; earlier ones are."""
     hook = await given.hook(filter={"types": frozenset({"job.completed"})})
     before = await given.finished()
     await change_hook(given.world.context, TENANT, hook.id, {"enabled": False}, BY)
@@ -260,14 +260,14 @@ async def test_the_log_is_a_chain_and_its_events_are_in_the_feed_once(given: Hoo
     for event in events:
         check_event(event | {"dataschema": "https://x"})
     assert events[0]["data"]["provenance"]["actor"] == BY
-    # they go to no hook
+    # no hook gets them
     assert given.queue.sent == [each for each in given.queue.sent if each[0].kind != "try"]
     with pytest.raises(HookNotFound):
         await read_hook(context, TENANT, hook.id)
 
 
 async def test_events_of_hooks_share_no_id_with_another_tenant_s(given: Hooked) -> None:
-    """The topic drops what comes with an id that it saw in the last five minutes, whosever it is."""
+    """The topic drops a message whose id it received in the last five minutes, from any tenant."""
     found = []
     for tenant in (TENANT, "tenant_b"):
         hook = await read_hook(given.world.context, tenant, DEFAULT_HOOK)

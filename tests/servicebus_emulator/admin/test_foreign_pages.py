@@ -23,7 +23,7 @@ WAYS = [
 def test_a_foreign_page_is_refused(
     bus: Bus, method: str, path: str, headers: dict[str, str], body: bytes, status: int
 ) -> None:
-    """AMQP over WebSockets, faults, counts, management: 403 and one line; programs and the bus's own page go on."""
+    """AMQP over WebSockets, faults, counts, management: 403 and one line; programs and the bus's own page pass."""
     for foreign in foreign_headers(bus.admin_url):
         code, text = send(bus.admin_url, method, path, headers | foreign, body)
         assert (code, text.count("\n"), "may not use" in text or "is not served" in text) == (403, 1, True), foreign

@@ -173,7 +173,9 @@ def test_a_doubled_rule_over_amqp(broker: Broker) -> None:
 
 @pytest.mark.parametrize("target", ["q", "sb://elsewhere.servicebus.windows.net/q", "https://127.0.0.1:5300/q/"])
 def test_forwarding_comes_back_as_endpoint_and_name(api: RestApi, broker: Broker, target: str) -> None:
-    """Whatever the client sent, and when it writes that back (azure-sdk-for-js, `atomManagement.spec.ts`)."""
+    """For any form that the client sent, and also when it writes them back (azure-sdk-for-js,
+    `atomManagement.spec.ts`).
+    """
     endpoint = "<ForwardTo>sb://127.0.0.1:5300/q</ForwardTo>"
     assert endpoint in ask(api, "PUT", "first", queue(ForwardTo=target))[1]
     assert endpoint in ask(api, "GET", "first")[1]

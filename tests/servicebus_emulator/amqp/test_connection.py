@@ -207,7 +207,7 @@ def test_malformed_frames_close_the_connection_with_the_reason(broker: Broker, d
     ],
 )
 def test_a_bad_handle_ends_the_session_only(broker: Broker, frame: Body, condition: str) -> None:
-    """The connection goes on, and a new session can begin; other clients notice nothing."""
+    """The connection stays open, and a new session can begin; other clients are not affected."""
     peer, other = Peer(broker).open(), Peer(broker).open()
     other.attach_sender()
     peer.attach_sender()
@@ -305,7 +305,7 @@ def test_a_client_may_leave_sasl_out(broker: Broker, key: SasKey | None) -> None
 
 @pytest.mark.parametrize("asked", [None, "move", "copy"])
 def test_an_attach_is_answered_with_what_is_in_force(broker: Broker, asked: str | None) -> None:
-    """A selector is not in force and not in the answer; messages move, whatever the receiver asked for."""
+    """A selector is not in force and not in the answer; the mode is "move" for each requested one."""
     peer = Peer(broker).open()
     filters = {Symbol("apache.org:selector-filter:string"): Described(Ulong(0x0000468C00000004), "a = 1")}
     source = Source("q", distribution_mode=asked, filter=filters)

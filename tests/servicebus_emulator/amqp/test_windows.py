@@ -78,7 +78,7 @@ def locked(broker: Broker, queue: str = "q") -> int:
 
 @pytest.mark.parametrize("window", [1, 4])
 def test_credit_beyond_the_window_locks_nothing(broker: Broker, window: int) -> None:
-    """Only what the window takes is locked; each new window takes more, until the credit is used."""
+    """Only the messages within the window are locked; each new window locks more, until the credit is used."""
     fill(broker, CREDIT + 5)
     reader = Reader(broker, window)
     reader.attach()
@@ -108,7 +108,7 @@ def test_nothing_comes_after_a_drain_without_new_credit(broker: Broker, window: 
 
 
 def test_another_client_gets_what_is_held_back(broker: Broker) -> None:
-    """The messages beyond one client's window go to another, though the first one has credit for them."""
+    """Another client gets the messages beyond one client's window, though the first one has credit for them."""
     fill(broker, CREDIT)
     held, other = Reader(broker, 4), Reader(broker, 100)
     for reader in (held, other):

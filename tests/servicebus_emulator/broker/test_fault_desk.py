@@ -104,7 +104,7 @@ def test_a_rule_is_narrowed(rule: dict[str, Any], dropped: bool) -> None:
 
 
 def test_forwarded_and_redelivered_messages_are_left_alone() -> None:
-    """A fault strikes what a client sends, once."""
+    """A fault affects messages that a client sends, once."""
     world = Desk()
     world.broker.add_queue(QueueDescription("first", forward_to=QUEUE))
     world.desk.add({"fault": "drop", "entity": QUEUE})
@@ -113,7 +113,7 @@ def test_forwarded_and_redelivered_messages_are_left_alone() -> None:
 
 
 def test_a_seed_reproduces_its_run() -> None:
-    """The same seed, rules and messages are struck alike, at whatever time; another seed strikes others."""
+    """The same seed, rules and messages have the same faults, at any time; another seed has others."""
 
     def run(seed: int, pause_ms: int) -> tuple[list[str], list[dict[str, Any]]]:
         world = Desk()

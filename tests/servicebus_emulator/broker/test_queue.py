@@ -116,7 +116,7 @@ def test_a_lock_ends_at_its_time_and_renewal_restarts_it(
 
 
 def test_the_last_failed_delivery_dead_letters(broker: Broker, clock: StillClock, queue: MessageQueue) -> None:
-    """Abandons and lock expiries count alike; at the limit the message is dead-lettered with its number."""
+    """Abandons and lock expiries count equally; at the limit the message is dead-lettered with its number."""
     fill(queue, "other", "a")
     receive(queue)  # holds "other"
     for _ in range(2):

@@ -150,12 +150,11 @@ def test_like_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
 
 
 def test_like_takes_no_time_to_fail() -> None:
-    """A pattern that takes a backtracking matcher exponential time fails at once."""
+    """A pattern for which a backtracking matcher needs exponential time fails at once."""
     assert like("a" * 5000, "%a" * 20 + "b", None) is False
 
 
 def test_parameters() -> None:
-    """Parameters stand for values."""
     assert SqlFilter("n = @Wanted", {"@wanted": 7}).matches(MESSAGE)
 
 
@@ -208,7 +207,7 @@ def test_wrong_actions_are_refused(expression: str) -> None:
 
 @pytest.mark.parametrize("expression", ["SET n = 9223372036854775807 + 1", "SET sys.ContentType = 'ä'"])
 def test_values_that_fit_into_no_message_fail(expression: str) -> None:
-    """An action whose result cannot be encoded fails on the message like a filter that cannot be computed."""
+    """An action whose result cannot be encoded fails on the message, like a filter that cannot be computed."""
     message = AmqpMessage.parse(encode_described(APPLICATION_PROPERTIES, {"n": 1}))
     with pytest.raises(FilterError, match="does not fit"):
         SqlAction(expression).apply(message)
