@@ -69,7 +69,7 @@ Rows = dict[tuple[str, str, str], dict[str, Any]]
 
 
 class _Table:
-    """Takes every row that is written, and gives none."""
+    """Accepts every row that is written, and returns none."""
 
     def __init__(self, seen: dict[str, set[str]], rows: Rows, name: str) -> None:
         self._seen = seen
@@ -292,7 +292,7 @@ async def _freed(index: TablesIndex, account: Any, job: Job) -> None:
 
 
 async def _at_a_admission(index: TablesIndex, admissions: TablesAdmissions, job: Job) -> None:
-    """The rows of a job that waits for its gates, and those of the gates."""
+    """Writes the rows of a job that waits for its gates, and those of the gates."""
     hold = Hold(reason="r", actor="a", at=START, until=START)
     throttle = Throttle(max_per_hour=1, reason="r", actor="a", at=START, until=START)
     gate = Gate(GateKind.SOURCE, job.tenant, "s")
@@ -342,7 +342,7 @@ async def _books(allocations: TablesAllocations) -> None:
 
 
 async def _a_bulk(bulks: TablesBulks, job: Job) -> None:
-    """The rows of a bulk with every column."""
+    """Writes the rows of a bulk operation with every column."""
     id_, key = f"bulk_{0:013d}{'f' * 16}", "f" * 64
     common: dict[str, Any] = {
         "reason": "r",

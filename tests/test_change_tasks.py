@@ -1,6 +1,6 @@
 """The commonest changes, made on one copy of the checkout with the files that CONTRIBUTING.md names.
 
-One copy serves all of them: to generate everything and to start the tests takes 10 CPU seconds.
+All tests use one copy: generating everything and starting the tests takes 10 CPU seconds.
 """
 
 from __future__ import annotations
@@ -223,8 +223,7 @@ def add_quota_kind(copy: Copy) -> None:
 def test_a_step_type_is_data(copy: Copy) -> None:
     """A protocol, a payload schema and a service in the topology: API, bus and deployment follow by `make generate`.
 
-    What the templates make of one more service is checked in tests/infra/test_templates.py, which has a process of
-    the compiler.
+    tests/infra/test_templates.py, which has a process of the compiler, checks the templates with one more service.
     """
     assert copy.run("-c", _READ_PROTOCOL).strip() == "translation"
     assert '"translation"' in copy.text("infra/bus/Config.json")

@@ -25,14 +25,14 @@ def test_generated_parts_of_the_docs_are_up_to_date() -> None:
 
 
 def test_every_setting_that_is_read_is_in_the_table() -> None:
-    """A name that `settings.py` reads stands in the table with its meaning."""
+    """The table has each name that `settings.py` reads, with its meaning."""
 
     read = set(re.findall(r'"(LUCIUS_[A-Z_]+)"', (ROOT / "shared" / "settings.py").read_text()))
     assert read - {setting.name for setting in SETTINGS} == set()
 
 
 def test_the_picture_of_a_job_has_every_state_and_every_transition() -> None:
-    """Also in words, for who cannot see it; a trigger that keeps the state has no arrow."""
+    """Also in words, for readers who cannot see it; a trigger that keeps the state has no arrow."""
     picture = ElementTree.parse(ROOT / "docs" / "images" / "job-life.svg").getroot()
     texts = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     description = picture.findtext("{http://www.w3.org/2000/svg}desc") or ""
@@ -63,7 +63,7 @@ def test_every_path_that_leads_developers_exists() -> None:
 
 
 def test_each_file_of_the_root_has_a_reason() -> None:
-    """CONTRIBUTING.md lists what git has there, and nothing else."""
+    """CONTRIBUTING.md lists the files that git has there, and no others."""
     listed = subprocess.run(["git", "ls-files", ":(glob)*"], cwd=ROOT, capture_output=True, text=True, check=True)
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     table = text.partition("## Files of the root")[2].partition("\n## ")[0]

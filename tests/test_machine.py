@@ -30,7 +30,7 @@ def test_it_runs():
     ids=["by hand", "xdist in CI"],
 )
 def test_the_end_of_a_run(tmp_path: Path, options: tuple[str, ...], environment: dict[str, str], code: int) -> None:
-    """The CPU time of all processes, then what was not run and the command for it, which is a failure in CI."""
+    """The CPU time of all processes, then the skipped tests and their command, which is a failure in CI."""
     (tmp_path / "test_example.py").write_text(TESTS)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "tests.machine", "-p", "no:cacheprovider", *options, "."],

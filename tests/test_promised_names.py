@@ -8,7 +8,7 @@ from tests.promised_names import FILE, collect
 
 
 def test_the_code_has_every_promised_name_and_no_other() -> None:
-    """A lost name breaks somebody; a new one is promised by `python -m tests.promised_names --add`."""
+    """A removed name breaks a caller; `python -m tests.promised_names --add` records a new one."""
     found, promised = collect(), json.loads(FILE.read_text("utf-8"))
 
     assert found == promised

@@ -45,7 +45,7 @@ def test_what_was_counted_keeps_to_the_bounds() -> None:
     for steps, row in ROWS.items():
         counted, job = row["per_job"], Job(steps)
         assert counted["table writes"] == job.table_writes
-        # of no job: which tenants have gates is read once in ten seconds
+        # of no job: the list of tenants with gates is read once in ten seconds
         assert counted["table reads"] < 0.1
         assert counted["directives"] + counted["replies"] == job.messages
         assert counted["activities"] == job.activities
@@ -98,7 +98,7 @@ def test_the_reply_functions_share_less_time_than_they_take_apart() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_month_is_the_sum_of_what_it_does(name: str) -> None:
-    """More jobs cost more; without one there is what is paid by the hour, and nothing that a job causes."""
+    """More jobs cost more; without a job the hourly prices remain, and no cost that a job causes."""
     idle, some, many = (month(read(name), jobs) for jobs in (0, 1_000_000, 10_000_000))
     assert idle.usd < some.usd < many.usd
     assert not {row.what for row in idle.rows} & {"Tables: operations", "Functions: time of replies"}
@@ -113,7 +113,7 @@ def test_an_idle_trigger_receives_once_a_minute_in_each_call() -> None:
 
 
 def test_each_price_names_its_date_and_its_comparison() -> None:
-    """Or that no source was found, and the page says of how many."""
+    """Or that no source was found, and the page has the number of those."""
     for price in PRICES.values():
         assert re.fullmatch(r"20\d\d-\d\d-\d\d, .+", price.compared), price.unit
     unpublished = [
@@ -129,7 +129,7 @@ def test_operations_cost_less_by_tier() -> None:
 
 
 def test_the_price_of_a_parameter_file_is_printed() -> None:
-    """The output in the documentation; an unknown name is one line."""
+    """The documentation has the output; an unknown name is one line."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "benchmarks.scale", *words]
@@ -196,7 +196,7 @@ def test_defaults_are_those_of_the_template_and_the_settings() -> None:
 
 
 def test_more_that_share_a_turn_cost_a_tenant_less() -> None:
-    """Rows and requests of its counts; what is computed at a partition's limit stays below that of its jobs alone."""
+    """Rows and requests of its counts; the computed total at a partition's limit stays below that of its jobs alone."""
     assert TOGETHER.rows < ALONE.rows < waiting_rows()
     assert TOGETHER.by_calls > 10 * ALONE.by_calls
     ends = {need.thing: need.ends_at for need in needs(Job(3))}

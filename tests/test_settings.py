@@ -59,7 +59,7 @@ def test_everything_wrong_is_named_at_once() -> None:
     ids=lambda deployed: max(deployed),
 )
 def test_no_authentication_is_for_laptops(deployed: dict[str, str]) -> None:
-    """An app that looks deployed, anywhere, does not start without identity; the default asks for tokens."""
+    """An app that looks deployed, anywhere, does not start without identity; the default requires tokens."""
     with pytest.raises(SettingsError, match=f"LUCIUS_AUTH_MODE=none is refused, .* see .*{max(deployed)}"):
         load(MINIMAL | deployed)
     with pytest.raises(SettingsError, match="LUCIUS_AUTH_ISSUER is not set: LUCIUS_AUTH_MODE=jwt requires it"):
@@ -104,7 +104,7 @@ def test_the_dashboard_signs_in_where_tokens_are_required() -> None:
 
 
 def test_in_azure_missing_identity_is_named_and_stops_the_start() -> None:
-    """Fails closed: tokens are asked for by default, and whatever their check needs stands in one line."""
+    """Tokens are required by default, and one line names all missing settings of their check."""
     with pytest.raises(SettingsError) as wrong:
         load(MINIMAL | {"WEBSITE_SITE_NAME": "lucius", "LUCIUS_AUTH_MODE": ""})
     for name in ("LUCIUS_AUTH_ISSUER", "LUCIUS_AUTH_AUDIENCE", "LUCIUS_AUTH_JWKS_URL"):
@@ -235,7 +235,7 @@ def test_wrong_callback_settings_are_named_and_not_shown(name: str, value: str) 
     ["http://stled.table.core.windows.net", "http://10.0.0.4:10002/a", "https://user@x.example", "https://:443"],
 )
 def test_an_address_that_gets_tokens_is_trusted(name: str, value: str) -> None:
-    """The app's token goes to its stores, and callback tokens to its own address: by https, or on this machine."""
+    """The app's token is sent to its stores, and callback tokens to its own address: by https, or on this machine."""
     with pytest.raises(SettingsError) as wrong:
         load(MINIMAL | {name: value})
     expected = (f"{name} must be an https URL (http on loopback only)", f"{name} must be an http or https URL")
@@ -289,7 +289,7 @@ def test_a_store_that_cannot_be_reached_by_its_connection_stops_the_start() -> N
     ],
 )
 def test_an_older_value_is_taken_as_what_it_stands_for(name: str, older: str, field: str, value: str) -> None:
-    """A configuration of an earlier design starts; a value that nobody ever had does not."""
+    """A configuration of an earlier design starts; one with an unknown value does not."""
     assert getattr(load(MINIMAL | {name: older}), field) == value
     with pytest.raises(SettingsError, match=f"{name} must be one of"):
         load(MINIMAL | {name: older.swapcase()})
@@ -305,7 +305,7 @@ def test_settings_that_change_nothing_are_known_with_what_replaces_each() -> Non
 
 @pytest.mark.parametrize("value", ["0", "-1", "inf", "nan", "4000000000", "a day"])
 def test_a_longest_time_is_one(value: str) -> None:
-    """No job could be created under one that is none, or that no instant can be moved by."""
+    """No job could be created with another value, or with one beyond the range of instants."""
     for name in ("LUCIUS_ATTEMPT_MAX_SECONDS", "LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS"):
         with pytest.raises(SettingsError, match=f"{name} must be"):
             load(MINIMAL | {name: value})
@@ -332,7 +332,7 @@ ACCOUNT = "https://stdoc.blob.core.windows.net"
     ],
 )
 def test_a_name_that_azure_does_not_take_stops_the_start(name: str, value: str) -> None:
-    """In one line, and not at the first job."""
+    """With one line, and not at the first job."""
     with pytest.raises(SettingsError, match=f"^{name} must ") as refused:
         load(MINIMAL | {name: value})
     assert "\n" not in str(refused.value)

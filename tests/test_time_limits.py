@@ -85,7 +85,7 @@ def _seconds(time_span: str) -> int:
 
 
 def test_each_limit_is_below_the_one_around_it() -> None:
-    """A store that hangs fails a try of its own; the function around it still answers."""
+    """A store that hangs fails its own try; the function around it still responds."""
     assert STORE.call_s < time_limits.TAKE_S < time_limits.ACTIVITY_S < time_limits.REQUEST_S < 230
     assert time_limits.RETRY_FOR_S + time_limits.TAKE_S < time_limits.REPLY_S < 300
     assert max(CONFIGURATION.call_s, PROBE.call_s, time_limits.ENGINE_CALL_S) < time_limits.TAKE_S
@@ -146,7 +146,7 @@ async def test_a_call_to_a_silent_bus_ends_though_nobody_holds_its_task(
 
 
 async def test_a_publish_that_was_cut_off_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK keeps a connection alive until its sender is closed, whether anybody holds the sender or not."""
+    """The SDK keeps a connection open until its sender is closed, also without a reference to the sender."""
     monkeypatch.setattr(servicebus_links, "_CLOSE_S", 0.5)
     bus = start_bus("--topic", "global-bus-p15/ocr")
     try:
@@ -158,7 +158,7 @@ async def test_a_publish_that_was_cut_off_leaves_no_connection(monkeypatch: pyte
         with pytest.raises(PublishUnavailable):
             await publisher.publish(directive(), time_to_live_s=60)
         bus.process.send_signal(signal.SIGCONT)
-        # it is closed while others go on
+        # it is closed while others are in use
         for _ in range(DEADLINE_S * 10):
             if not _kept_alive():
                 break

@@ -15,7 +15,7 @@ POLL_S = 0.2
 
 
 def wait_until(look: Callable[[], _T | None], failure: str, *, deadline_s: float = 90, poll_s: float = POLL_S) -> _T:
-    """The first true value of `look`. Past the deadline: AssertionError with `failure` and the last value."""
+    """Returns the first true value of `look`. After the deadline: AssertionError with `failure` and the last value."""
     end = time.monotonic() + deadline_s
     while not (value := look()):
         assert time.monotonic() < end, f"{failure}: {value}"

@@ -76,7 +76,7 @@ class AuditedLedger(MemoryLedger):
                 assert self._successes[key] == 1, f"{step.step_id} succeeded twice"
 
     def check_directive(self, directive: Directive) -> None:
-        """Each directive has a recorded attempt with its lease, and goes to the pinned lane."""
+        """Checks that each directive has a recorded attempt with its lease, and is on the pinned lane."""
         self._guard(directive.jobId, lambda: self._check_directive(directive))
 
     def _check_directive(self, directive: Directive) -> None:
@@ -99,7 +99,7 @@ class AuditedLedger(MemoryLedger):
             self._add_violation(f"{job_id}: {broken}\n{self.history(job_id)}")
 
     def history(self, job_id: str) -> str:
-        """The EVENT rows of a job, one a line, for the failure message."""
+        """Returns the EVENT rows of a job, one per line, for the failure message."""
         return "\n".join(
             f"  {event.at:%d %H:%M:%S.%f} {event.seq:3} {event.type} {event.step_id or ''} {event.attempt_no or ''} "
             f"{event.from_status or ''}->{event.to_status or ''} job {event.job_from}->{event.job_to} "

@@ -1,4 +1,4 @@
-"""Service Bus as far as a job meets it: duplicate detection, time to live, locks, redelivery, dead letters, peeks."""
+"""Parts of Service Bus that a job uses: duplicate detection, time to live, locks, redelivery, dead letters, peeks."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Callers:
         self.busy -= 1
 
     async def _post_until_accepted(self, number: int, request: Envelope) -> None:
-        """Posts until the response is 202. Some callers give up before, without knowing whether there is a job."""
+        """Posts until the response is 202. Some callers give up before, without knowing whether the job exists."""
         longest_wait_s = 1 if self.plan.script else 60
         while True:
             try:

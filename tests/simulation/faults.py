@@ -1,4 +1,4 @@
-"""The faults of a simulated world: drawn from its seed until an instant, after which there are none."""
+"""The faults of a simulated world: drawn from its seed, up to an instant."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ class Faults:
         return self.latency_s()
 
     def timer_lateness_s(self) -> float:
-        """Of a durable timer, up to half a minute; the engine itself lets it fire up to a second early."""
+        """Returns the delay of a durable timer, up to half a minute; the engine itself fires it up to 1 s early."""
         return self.scheduler.random.uniform(0, 30) if self.occurs(self.odds.timer_late) else 0.01

@@ -140,7 +140,7 @@ class Feeds:
         return changed(context, calls=HookCalls()) if context.webhooks is not None else context
 
     async def prune(self) -> None:
-        """triggers/prune_timer.py: in a process of its own."""
+        """Runs triggers/prune_timer.py in its own process."""
         world = self._world
         try:
             await world.host.serve(prune_feeds(self._process(world.context)))
@@ -170,7 +170,7 @@ class Feeds:
         self._world.index.account.committed = self._committed
 
     def _committed(self, _table: str, operations: Sequence[RowOperation]) -> None:
-        """Each GATES and INCIDENT row comes before the entries of its logs."""
+        """Checks that each GATES and INCIDENT row is written before the entries of its logs."""
         for verb, row, *_ in operations:
             kind = row["RowKey"].partition(":")[0] if verb != "delete" else ""
             if kind == "GATES":
@@ -242,7 +242,7 @@ class Feeds:
                 yield f"the topic has {self.topic.whole[tenant]} events of {tenant}, its feed {head.number}"
 
     def check(self) -> None:
-        """Each public event once, and those of each job, gate and incident in their order."""
+        """Checks that each public event is there once, and those of each job, gate and incident in their order."""
         for (tenant, key), expected in self._real():
             found = [each for each in self.feed.ids(tenant) if each.rpartition(":")[0].rpartition(":")[0] == key]
             if found != expected:

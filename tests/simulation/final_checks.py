@@ -41,7 +41,7 @@ async def check_final_state(world: World) -> None:
     for tenant, stored in world.index.admissions.admissions.items():
         admission = stored.admission
         if world.plan.tenant_limit is None and world.plan.platform_limit is None:
-            # while no gate concerns a tenant its jobs are not counted
+            # while a tenant has no gate its jobs are not counted
             continue
         if admission.active or admission.staged or admission.queues:
             world.add_violation(

@@ -88,9 +88,7 @@ class Owners:
                 self._expect(job_id, max(seen, active.check_at, active.created_at + WITHDRAW_AFTER), now)
 
     def _check_place(self, record: Record, active: ActiveRow, now: datetime) -> None:
-        """In line, or set aside, a job is its admission state's, which every pass looks at; on the way there the
-        sweeper's.
-        """
+        """Checks that the admission state owns a queued or set-aside job; before that the sweeper owns it."""
         job_id, state = record.job.job_id, active.counted_place.state
         if state in (PlaceState.WAITING, PlaceState.OFF):
             self._since.pop(job_id, None)
@@ -108,7 +106,7 @@ class Owners:
             return
         since = self._since.setdefault(job.job_id, now)
         if alive:
-            # a repair is an EVENT, and the external event that it raised takes its time
+            # a repair is an EVENT, and its external event arrives later
             since = max(since, min(owed) + GRACE, job.updated_at)
         self._expect(job.job_id, max(since, check_at), now)
 
@@ -135,7 +133,7 @@ class Owners:
 
 
 def _longest_wait(record: Record) -> timedelta:
-    """No deadline of a job is further off than its longest lease or backoff, and no look further than that."""
+    """Returns the bound of a job's deadlines and looks: its longest lease or backoff."""
     timings = [step.timings for step in record.steps]
     spans = [max(one.running_lease_s, one.ack_timeout_s) for one in timings]
     spans += [max(one.dispatch_backoffs + one.ack_backoffs + one.execution_backoffs) for one in timings]

@@ -51,11 +51,11 @@ class Plan:
     owners_checked: bool = True
     #: how often a delivery fails before the bus dead-letters the message
     max_deliveries: int = 10
-    #: public events go into feeds
+    #: public events are written to feeds
     events: bool = False
     #: and from there to webhooks
     hooks: bool = False
-    #: people change gates that no job has to pass
+    #: operators change gates that no job passes
     gates: bool = False
 
 
@@ -82,8 +82,8 @@ def plan_of(seed: int) -> Plan:
     """Returns the plan of a seed.
 
     Every fourth world is hostile, and every second of these archives. In every eighth, jobs wait, by a limit of their
-    tenant or by one over all tenants. In every fifth, public events go into feeds, those of quotas too, and in every
-    second of these to webhooks.
+    tenant or by one over all tenants. In every fifth, public events are written to feeds, those of quotas too, and in
+    every second of these to webhooks.
     """
     return replace(_plan_of(seed), events=seed % 5 == 4, gates=seed % 5 == 4, hooks=seed % 10 == 4)
 

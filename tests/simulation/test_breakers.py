@@ -1,4 +1,4 @@
-"""A service that fails 60 % of its jobs for ten minutes: breakers open, probe, close, and the line ramps up (R61)."""
+"""A service that fails 60 % of its jobs for ten minutes: breakers open, probe, close, and starts ramp up (R61)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Outage(World):
         self._others = self._other_processes()
         self.bus.on_directive = self._serve
         self._broken: dict[str, bool] = {}
-        #: the most at once that each tenant's half-open breaker had inside
+        #: the most jobs at once that each tenant's half-open breaker admitted
         self.probes: Counter[str] = Counter()
 
     async def call(
@@ -107,7 +107,7 @@ class Outage(World):
 async def outage(
     jobs: int, rule: BreakerRule, odds: Odds = NO_FAULTS, seed: int = 1, *, events: bool = False
 ) -> Outage:
-    """A world in which every job came to its end; the log of each breaker is a way that it can go."""
+    """Returns a world in which each job ended, and the log of each breaker is a possible one."""
     plan = Plan(
         jobs=jobs,
         odds=odds,
@@ -167,7 +167,7 @@ async def test_a_service_that_fails_for_ten_minutes() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 async def test_a_service_that_fails_for_ten_minutes_with_many_jobs() -> None:
-    """Ten times as many: no more than what was inside before it opened fails, and the probes."""
+    """Ten times as many jobs: only those that were admitted before it opened fail, and the probes."""
     world = await outage(600, BreakerRule())
     await healed(world)
     assert failed(world) <= 150

@@ -38,17 +38,17 @@ def test_a_long_pause_survives_restarts(hours: int) -> None:
 @pytest.mark.parametrize("number", range(len(LIVES)), ids=LIVES)
 @pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 def test_a_crash_at_a_call_costs_nothing(number: int) -> None:
-    """Wherever the host dies, the job ends as it would have, with the same attempts: nothing lost, nothing repeated.
+    """After a crash at any call the job has its usual end and attempts: nothing lost, nothing repeated.
 
     Every seventh call of each life, before it and after it in turn. The lives begin alike, and each with another call,
-    so that together they miss none.
+    so that together they cover all.
     """
     crash_at_calls(list(LIVES.values())[number], first=1 + number % 7, step=7)
 
 
 @pytest.mark.parametrize("call", [7, 17, 29])
 def test_a_crash_with_azures_visibility_timeout_costs_an_attempt_at_most(call: int) -> None:
-    """The dead host's work comes back after five minutes, when an attempt may be over that nobody has executed."""
+    """The dead host's work is redelivered after five minutes, when an unexecuted attempt may be over."""
     plan = replace(LIVES["undisturbed"].plan, visibility_timeout=timedelta(minutes=5))
     undisturbed = simulate(SEED, plan)
     report = simulate(SEED, replace(plan, crash_at=CrashAt(call, after=False)))
@@ -110,7 +110,7 @@ def test_a_crash_at_any_call_costs_nothing(life: Life) -> None:
 
 
 def crash_at_calls(life: Life, *, first: int, step: int) -> None:
-    """Runs a world for each of these port calls, which takes no effect, or is the last that does."""
+    """Runs a world for each of these port calls, which has no effect, or is the last that has."""
     undisturbed = simulate(SEED, life.plan)
     assert undisturbed.violations == []
     assert undisturbed.jobs[life.ends] == 1

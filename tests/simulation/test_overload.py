@@ -1,4 +1,4 @@
-"""Nothing is wrong, and everything takes long: a queue is merely deep, an engine merely late."""
+"""Slow parts without a fault: a deep queue, a late engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def world_of(plan: Plan, seed: int = 1) -> World:
 
 
 async def all_succeed(jobs: int, work_s: float) -> World:
-    """Every job, with one attempt a step, however long the queue is."""
+    """Checks that each job succeeds with one attempt a step, in a queue of any length."""
     world = await world_of(replace(QUIET, jobs=jobs, one_worker_s=work_s, owners_checked=False))
     records = list(world.ledger.records.values())
     assert {record.job.status for record in records} == {"SUCCEEDED"}
@@ -40,7 +40,7 @@ async def test_a_deep_queue_fails_no_job(jobs: int, work_s: int) -> None:
     """One worker takes minutes for each document, so that the last document waits a hundred minutes."""
     world = await all_succeed(jobs, work_s)
     assert world.report.repairs.get("raise", 0) == 0
-    # two lanes, looked at for all jobs that wait on them
+    # two lanes, peeked for all jobs that wait on them
     minutes = (world.scheduler.now - world.faults.end_at) / timedelta(minutes=1)
     assert world.lanes.asked <= 2 * 2 * 6 * minutes
 
@@ -60,7 +60,7 @@ async def test_a_late_engine_makes_no_step_longer_than_it_is_late(late_s: int) -
     assert (record.job.status, record.job.attempts_total) == ("SUCCEEDED", 3)
     assert record.job.completed_at is not None
     lasted = record.job.completed_at - record.job.created_at
-    # three services of a minute at most, and a backed-off look of the sweeper
+    # three services of a minute at most, and a delayed look of the sweeper
     assert lasted < timedelta(seconds=late_s) + timedelta(minutes=4)
 
 

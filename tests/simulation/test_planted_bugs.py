@@ -27,7 +27,7 @@ async def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 def test_replies_of_foreign_leases_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A core that takes them lets a step succeed with another attempt's result."""
+    """A core that accepts them lets a step succeed with another attempt's result."""
     replies = importlib.import_module("shared.core.jobs.replies")
     original = replies._find_rejection
     monkeypatch.setattr(
@@ -56,13 +56,13 @@ def test_nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_stale_writes_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ledger that takes writes from stale reads loses events."""
+    """A ledger that accepts writes from stale reads loses events."""
     compare_no_etag(monkeypatch, "ledger")
     assert any(simulate(seed, plan_of(seed)).violations for seed in range(30))
 
 
 def test_a_sweeper_that_repairs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that nobody takes up is found as soon as the sweeper's period is over, not at the end of the world."""
+    """The audit finds a job without progress as soon as the sweeper's period is over, not at the end of the world."""
     monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.looks"), "repair", _nothing)
     # world by world, until one shows it
     reports = (simulate(seed, HOSTILE) for seed in range(3, 23))
@@ -70,7 +70,7 @@ def test_a_sweeper_that_repairs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its ACTIVE row a living job is nobody's: found at the event that made it."""
+    """Without its ACTIVE row an active job has no owner: the audit finds it at the event that created it."""
     memory = importlib.import_module("tests.memory_stores").MemoryIndex
     original = memory.reserve
 

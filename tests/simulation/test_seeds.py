@@ -19,7 +19,7 @@ from tests.simulation.plans import plan_of
 from tests.simulation.world import Report, World, simulate
 
 SEEDS = 32
-#: worlds that a process simulates in one go
+#: worlds that a process simulates in one test
 CHUNK = 25
 
 
@@ -99,7 +99,7 @@ def report_of(seed: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 def test_the_same_seed_is_the_same_world() -> None:
-    """Two runs of one seed agree to the last step, so that a failing seed can be looked into."""
+    """Two runs of one seed agree to the last step, so that a failing seed can be examined."""
     for seed in (3, 4):
         first, second = simulate(seed, plan_of(seed)), simulate(seed, plan_of(seed))
         assert (first.steps, first.calls, first.events) == (second.steps, second.calls, second.events)

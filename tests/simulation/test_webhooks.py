@@ -93,7 +93,7 @@ def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.Monk
 
 
 def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written by a call of its own after the events: who dies in between has made none."""
+    """Its own call writes it after the events: a process that dies in between has written none."""
     telling = importlib.import_module("shared.operations.events.feed_writer")
     original = telling._FeedWriter._write_some
     # each task has its own: two writers run at the same time

@@ -269,7 +269,7 @@ class _Queue:
 
 
 def is_poison(id_: str) -> bool:
-    """One event in nine no receiver takes."""
+    """Returns whether every receiver refuses this event: one in nine."""
     return zlib.crc32(id_.encode()) % 9 == 0
 
 

@@ -259,7 +259,7 @@ class World:
             self.add_violation(f"{inside.total()} jobs are inside, of {of_all}")
 
     def unfinished(self) -> Iterator[str]:
-        """The work that is left, one line each."""
+        """Yields the unfinished work, one line each."""
         for job_id, record in self.ledger.records.items():
             if not record.job.status.terminal:
                 yield f"{job_id} is {record.job.status}"
@@ -334,7 +334,7 @@ class World:
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
         now = self.scheduler.now
         due = any(active.check_at <= now for active in self.index.active.values())
-        # a line moves by the sweeps, where nothing else moves it
+        # the sweeps start jobs of a queue that has no other call
         due = due or any(active.place and active.place.is_staged for active in self.index.active.values())
         due = due or bool(self.index.admissions.all_freed)
         due = due or any(ended.clear_at <= now for ended in self.index.ended)

@@ -101,7 +101,7 @@ async def test_a_killed_child_is_started_again(desk: Desk) -> None:
 
 
 async def test_a_first_start_that_fails_ends_the_stack(desk: Desk) -> None:
-    """The failure carries the child's own last line, and the children that did start are stopped."""
+    """The failure has the child's own last line, and the children that did start are stopped."""
     broken = desk.program("host", "import sys; sys.exit('host: port 7071 is in use')")
     with pytest.raises(ChildFailed, match=r"^host does not start: host: port 7071 is in use \(log: .*host\.log\)$"):
         async with desk.running([desk.serving("bus")], [broken]):

@@ -14,7 +14,7 @@ from shared.adapters.signing import PemSigner
 
 
 def test_a_folder_serves_one_stack(tmp_path: Path) -> None:
-    """A second stack on the same folder is refused with the first one's process id, and let in after its end."""
+    """A second stack on the same folder is refused with the first one's process id, and starts after its end."""
     first = DataDir(tmp_path)
     with pytest.raises(UpError, match=f"in use by another stack \\(process {os.getpid()}\\)"):
         DataDir(tmp_path)
@@ -63,7 +63,7 @@ def reset(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_reset_deletes_what_a_stack_kept(tmp_path: Path) -> None:
-    """Twice, too; not while a stack runs, and not a folder that is none of a stack."""
+    """Twice, too; not while a stack runs, and not a folder that no stack created."""
     data = DataDir(tmp_path / "data")
     (data.path / "azurite").mkdir()
     (data.path / "azurite" / "rows.json").write_text("{}")
@@ -80,7 +80,7 @@ def test_reset_deletes_what_a_stack_kept(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_webhooks_are_made_once_and_go_with_a_reset(tmp_path: Path) -> None:
-    """A restart takes the same, so that the secrets of webhooks hold; nobody else may read them."""
+    """A restart uses the same, so that the secrets of webhooks stay valid; no other user may read them."""
     data = DataDir(tmp_path)
     first = data.webhook_keys()
     assert data.webhook_keys() == first
@@ -92,7 +92,7 @@ def test_the_keys_of_webhooks_are_made_once_and_go_with_a_reset(tmp_path: Path) 
 
 
 async def test_the_key_of_heads_is_made_once(tmp_path: Path) -> None:
-    """A restart takes the same, so that what it signed can be verified; nobody else may read it."""
+    """A restart uses the same, so that its signatures can be verified; no other user may read it."""
     data = DataDir(tmp_path)
     path = data.audit_key()
     key = await PemSigner(path).public_key()

@@ -39,7 +39,7 @@ class Demo:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # a group of its own, for Ctrl-C goes to all of it
+                start_new_session=True,  # its own process group, because Ctrl-C is sent to the whole group
                 preexec_fn=_hear_ctrl_c,
             )
 
@@ -61,7 +61,7 @@ class Demo:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def left_nothing(self) -> None:
-        """No process that it named, no file in home and temporary folder, no folder of its own."""
+        """Checks that it left no process, no file in home and temporary folder, and no folder of its own."""
         for pid in re.findall(r"process (\d+)\)", self.text):
             wait_until(lambda pid=pid: is_gone(int(pid)), f"process {pid} outlived the demo:\n{self.text}")  # type: ignore[misc]
         assert [*self.home.iterdir(), *self.temporary.iterdir()] == []
@@ -87,7 +87,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 
 def test_the_samples_are_answered(demo: Demo) -> None:
-    """It exits 0 with every sample SUCCEEDED, shows answers with their pages, counts what it took, and is gone."""
+    """It exits 0 with every sample SUCCEEDED, shows answers with their pages and the counts, and leaves nothing."""
     assert demo.ends() == 0, demo.text
     for answer in ("Margaret Ellison", "FB-2024-0173", "85 newton"):
         assert answer in demo.text
@@ -101,7 +101,7 @@ def test_the_samples_are_answered(demo: Demo) -> None:
 
 @pytest.mark.long
 def test_own_files_a_question_and_a_document_that_fails(tmp_path: Path) -> None:
-    """DOCS takes files from elsewhere, with spaces in their names too, and ASK a question.
+    """DOCS accepts files outside the checkout, also with spaces in their names, and ASK a question.
 
     A file that no service can read is shown with its code, and the demo ends with an error.
     """

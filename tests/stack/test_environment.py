@@ -18,7 +18,7 @@ def write_settings(folder: Path, values: object, **more: object) -> None:
 
 
 def test_without_a_file_the_stack_has_what_it_needs(tmp_path: Path) -> None:
-    """Storage, bus, backend, authentication and a short visibility timeout are set where nobody set anything."""
+    """Storage, bus, backend, authentication and a short visibility timeout have defaults."""
     environment = for_children(PORTS, tmp_path, {})
     assert environment["LUCIUS_STORAGE_BACKEND"] == "tables"
     assert environment["LUCIUS_AUTH_MODE"] == "none"
@@ -56,7 +56,7 @@ def test_addresses_in_the_file_do_not_cross_stacks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"Values": []}', '{"IsEncrypted": true, "Values": {"A": "x"}}'])
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
-    """Broken, misshapen and encrypted settings are one line with the path."""
+    """Broken, malformed and encrypted settings are one line with the path."""
     (tmp_path / "local.settings.json").write_text(text)
     with pytest.raises(UpError, match=r"local\.settings\.json") as caught:
         for_children(PORTS, tmp_path, {})

@@ -105,7 +105,7 @@ def test_whole_jobs_are_driven_over_the_api(stack: RunningStack, tmp_path: Path)
 
 
 def test_a_job_survives_the_kill_of_a_service(stack: RunningStack) -> None:
-    """SIGKILL while its step is ahead or at work: the service comes back, and each step has one result."""
+    """SIGKILL before or during its step: the service restarts, and each step has one result."""
     payload = {"sis": {"prompt_set": ["What is the invoice number?"]}}
     job_id = post(stack, documents(stack).upload(SMALL_INVOICE), payload)
     stack.restart("sis")

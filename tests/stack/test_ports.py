@@ -29,7 +29,7 @@ def test_zero_picks_ports_that_differ() -> None:
 
 
 def test_a_bus_port_of_ones_own_frees_the_admin_port() -> None:
-    """Another bus port takes another admin port along, so that a second stack needs no option for it."""
+    """Another bus port changes the admin port too, so that a second stack needs no option for it."""
     assert choose(options(bus_port=find_free())).admin != DEFAULTS.admin
 
 

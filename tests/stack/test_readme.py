@@ -1,4 +1,4 @@
-"""The commands of the README and of the quick start, run as they stand there, against a live stack."""
+"""The commands of the README and of the quick start, run unchanged against a live stack."""
 
 from __future__ import annotations
 

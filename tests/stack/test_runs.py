@@ -44,7 +44,7 @@ def log_of(stack: RunningStack, job_id: str) -> str:
 
 
 def test_a_followed_log_has_no_gap_over_a_restart_of_the_host(stack: RunningStack) -> None:
-    """Each byte once, for the command and for a reader that comes later. The host needs seconds to come back."""
+    """Each byte once, for the command and for a later reader. The host needs seconds to restart."""
     job_id = start_run(stack, "slow", lines=60, pause=0.1)
     following = subprocess.Popen(
         [str(PROGRAM), "run", "logs", job_id, "-f", "--api", stack.api], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -64,7 +64,7 @@ def test_a_followed_log_has_no_gap_over_a_restart_of_the_host(stack: RunningStac
 
 @pytest.mark.long
 def test_a_runner_that_is_killed_is_replaced(stack: RunningStack) -> None:
-    """After two missing heartbeats of 15 s, the shortest cadence, another attempt begins; the log says so."""
+    """After two missing heartbeats of 15 s, the shortest interval, another attempt starts; the log names it."""
     job_id = start_run(stack, "killed", lines=40, pause=0.1)
     wait_until(lambda: "line 5\n" in log_of(stack, job_id), "the run has not begun")
     stack.restart("packs")

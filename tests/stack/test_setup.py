@@ -1,4 +1,4 @@
-"""`scripts/setup.sh` on machines that lack something: a PATH with stand-ins for python, node and npm."""
+"""`scripts/setup.sh` on machines without some programs: a PATH with stand-ins for python, node and npm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ case "$2" in *ensurepip*) exit 1;; esac
 
 
 class Machine:
-    """A checkout without `.git` and a PATH of its own."""
+    """A checkout without `.git` and with its own PATH."""
 
     def __init__(self, folder: Path) -> None:
         self.checkout, self.bin = folder / "my checkout", folder / "bin"
@@ -77,7 +77,7 @@ class Machine:
         )
 
     def notes(self, program: str) -> str:
-        """A line for each call of pip, npm or uv: its arguments."""
+        """Returns a line for each call of pip, npm or uv: its arguments."""
         notes = self.checkout / f"{program}-calls"
         return notes.read_text() if notes.exists() else ""
 
@@ -101,7 +101,7 @@ def test_nothing_is_done_twice(machine: Machine) -> None:
 
 
 def test_the_tools_of_tests_are_added_where_they_are_asked_for(machine: Machine) -> None:
-    """`make demo` installs none of them; `make test` adds them once, to what is there."""
+    """`make demo` installs none of them; `make test` adds them once, to the installed packages."""
     machine.set_up()
     assert "--group dev" not in machine.notes("pip")
     assert "--omit=dev" in machine.notes("npm")
@@ -115,7 +115,7 @@ def test_the_tools_of_tests_are_added_where_they_are_asked_for(machine: Machine)
 
 
 def test_uv_installs_where_it_is_on_path(machine: Machine) -> None:
-    """pip is asked where uv fails, as it does behind an index that only pip's configuration names."""
+    """pip is used if uv fails, as it does behind an index that only pip's configuration names."""
     machine.has("uv", '#!/bin/sh\necho uv "$@" >>uv-calls\n')
     assert machine.set_up().returncode == 0
     assert (machine.calls("uv"), machine.calls("pip")) == (2, 0)
@@ -187,7 +187,7 @@ def test_what_is_wrong_is_one_line(machine: Machine, break_it: object, line: str
 
 
 def test_a_failed_install_is_tried_again(machine: Machine) -> None:
-    """pip's failure is one line, and the next run does not take the half-made .venv for done."""
+    """pip's failure is one line, and the next run does not treat the incomplete .venv as complete."""
     failed = machine.set_up(PIP_FAILS="1")
     assert failed.returncode == 1
     assert failed.stderr.startswith("setup: pip could not install pip and setuptools")

@@ -30,7 +30,7 @@ def pids_of(stack: RunningStack) -> list[int]:
 
 
 def refused(*options: str) -> str:
-    """The one line of an `up` that cannot start."""
+    """Returns the one line of an `up` that cannot start."""
     run = subprocess.run(
         [sys.executable, "-m", "emulator", "up", *options],
         cwd=ROOT,
@@ -46,7 +46,7 @@ def refused(*options: str) -> str:
 
 
 def test_everything_serves_when_it_is_ready(stack: RunningStack) -> None:
-    """At the ready line the API answers, the bus is healthy, Azurite has the samples, and each child is up."""
+    """At the ready line the API responds, the bus is healthy, Azurite has the samples, and each child is up."""
     assert stack.http.get("/v1/health/ready").json()["status"] == "ready"
     assert stack.http.get(f"{stack.admin}/health").json()["status"] == "ok"
     assert set(stack.children()) == CHILDREN
@@ -87,9 +87,9 @@ def test_a_port_that_is_none_is_wrong_usage(word: str) -> None:
 
 
 def test_a_second_stack_its_kill_and_its_successor(stack: RunningStack, tmp_path: Path) -> None:
-    """Two stacks serve side by side. SIGKILL of `up` ends its children, and the next stack takes its folder and ports.
+    """Two stacks run side by side. SIGKILL of `up` ends its children, and the next stack uses its folder and ports.
 
-    The orderly stop of that one leaves no process and no port, and the first stack goes on.
+    The orderly stop of that one leaves no process and no port, and the first stack keeps running.
     """
     free = choose(argparse.Namespace(api_port=0, bus_port=0, admin_port=0, azurite_port=0, traces=False, auth=False))
     ports = [f"--{name}-port={getattr(free, name)}" for name in ("api", "bus", "admin", "azurite")]
@@ -127,7 +127,7 @@ def test_a_second_stack_its_kill_and_its_successor(stack: RunningStack, tmp_path
     ],
 )
 def test_a_stop_while_starting_leaves_nothing(tmp_path: Path, stage: str, how: signal.Signals) -> None:
-    """A signal at any stage of the start stops what has started so far: exit 0, no ready line, no process."""
+    """A signal at any stage of the start stops the started children: exit 0, no ready line, no process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "emulator", "up", "--data", str(tmp_path)]
         + [f"--{name}-port=0" for name in ("api", "bus", "admin", "azurite")],
@@ -166,10 +166,10 @@ def test_a_second_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.needs("curl")
 def test_the_two_commands_can_be_pasted(stack: RunningStack) -> None:
-    """The `curl` and the `lucius submit` that `up` prints work as they stand."""
+    """The `curl` and the `lucius submit` that `up` prints work unchanged."""
 
     def printed() -> tuple[str, str] | None:
-        """They come after the ready line, in one piece."""
+        """Returns both commands once the output has them as whole lines."""
         lines = (stack.data / "up.stderr").read_text().splitlines(keepends=True)
         curl = [line for line in lines if line.startswith("curl ") and line.endswith("\n")]
         lucius = [line for line in lines if " submit " in line and "--watch" in line and line.endswith("\n")]

@@ -86,7 +86,7 @@ def test_the_same_app_makes_the_same_histories(bundle: Path) -> None:
 
 
 def test_a_changed_protocol_is_the_first_difference(bundle: Path, protocols: Path) -> None:
-    """One attempt instead of three: the retried job fails, with both sides and what came before; exit code 1."""
+    """One attempt instead of three: the retried job fails, with both sides and the events before; exit code 1."""
     change(protocols, "ocr", lambda definition: definition["steps"][0].update(max_attempts=1))
     code, shown, error = run(str(bundle), "--protocols", str(protocols))
     assert (code, error) == (1, "")
@@ -110,7 +110,7 @@ def test_a_changed_protocol_is_the_first_difference(bundle: Path, protocols: Pat
     ],
 )
 def test_a_step_that_the_tape_does_not_have(bundle: Path, protocols: Path, unknown: str, played_event: str) -> None:
-    """Its directive is answered as `--unknown` says, and counted."""
+    """Its directive is answered as `--unknown` defines, and counted."""
     added = {"step_id": "sis", "step_type": "SIS", "service": "sis"}
     change(protocols, "ocr_embedding", lambda definition: definition["steps"].append(added))
     report = played(bundle, protocols, unknown)

@@ -24,10 +24,10 @@ from triggers.admission_bus import Call, called
     ],
 )
 def test_a_call_names_a_admission_a_job_a_bulk_or_a_gate(call: object, meaning: Call) -> None:
-    """Without a tenant or a gate it is none; what a later release adds is not looked at."""
+    """A call without a tenant or a gate is ignored; fields of a later release are ignored."""
     assert called(json.dumps(call).encode()) == meaning
 
 
 def test_what_is_no_json_is_no_call() -> None:
-    """It names nobody."""
+    """The message names no job."""
     assert called(b"{") == Call()

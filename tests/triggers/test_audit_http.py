@@ -105,7 +105,7 @@ async def test_without_a_key_each_route_is_off(audited: Audited) -> None:
 
 
 async def test_a_key_that_is_gone(audited: Audited) -> None:
-    """Only what has to be signed is refused."""
+    """Only requests that need a signature are refused."""
     await day_with_jobs(audited)
     audited.key.unlink()
     assert {path: (await get(audited, path))[0] for path in ("heads", "anchors", "keys")} == {
@@ -116,7 +116,7 @@ async def test_a_key_that_is_gone(audited: Audited) -> None:
 
 
 async def test_the_store_refuses_another_tenants_heads(audited: Audited) -> None:
-    """Whatever a handler forgets (R24); and no request writes heads."""
+    """Without a check in the handler (R24); and no request writes heads."""
     await day_with_jobs(audited)
     context = seen_by(AUDITOR, audited.world.context, moving=False)
     assert context.audit is not None

@@ -95,7 +95,7 @@ async def test_nothing_is_wrong(world: World) -> None:
 
 
 async def rejected(world: World, message_id: str, reason: str = "NOT_JSON", body: bytes = b"{") -> None:
-    """A message arrives now, and no job takes it."""
+    """Quarantines a message that no job can receive."""
     message = ReplyMessage(
         body=body, lane=0, message_id=message_id, sequence_number=1, delivery_count=1, enqueued_at=world.clock.now()
     )

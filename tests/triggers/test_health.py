@@ -93,7 +93,7 @@ async def ready(world: World, caller: Caller | Exception) -> dict[str, Any]:
     ids=lambda each: type(each).__name__,
 )
 async def test_a_probe_learns_nothing_of_tenants(world: World, caller: Caller | Exception) -> None:
-    """Without a token, with a wrong one, with that of one tenant: ready all the same, without counts and names."""
+    """Without a token, with a wrong one, with that of one tenant: the status is ready, without counts and names."""
     found = await ready(world, caller)
     assert found["sweeper"]["work"] is None
     assert found["protocols"]["problems"] is None
@@ -102,7 +102,7 @@ async def test_a_probe_learns_nothing_of_tenants(world: World, caller: Caller | 
 
 @pytest.mark.parametrize("caller", [READER, ANYONE], ids=["reader", "laptop"])
 async def test_who_sees_all_tenants_sees_the_work_and_the_faults(world: World, caller: Caller) -> None:
-    """By a token, or where no token is asked for."""
+    """By a token, or where no token is required."""
     found = await ready(world, caller)
     assert found["sweeper"]["work"]["active"] == {"QUEUED": 1}
     assert found["protocols"]["problems"] == [PROBLEM]

@@ -1,4 +1,4 @@
-"""The functions of public events: there are none with `LUCIUS_EVENTS=off`, and a foreign message harms no batch."""
+"""The functions of public events: `LUCIUS_EVENTS=off` removes them, and a foreign message fails no batch."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from triggers.reconcile_http import RECONCILE, visible_actions
 
 
 async def test_a_sweep_by_hand_lists_the_jobs_of_its_caller() -> None:
-    """A tenant's admin reads no other tenant's job in what was done, nor one that never was; an operator reads all."""
+    """A tenant's admin sees no other tenant's job in the report, and no unknown one; an operator sees all."""
     ledger = MemoryLedger()
     for job_id, tenant in (("job_a", "tenant_a"), ("job_b", "Tenant_B")):
         cause = Provenance(cause_id="create", actor="test", source="http", at=START, salt="")
@@ -33,7 +33,7 @@ async def test_a_sweep_by_hand_lists_the_jobs_of_its_caller() -> None:
 
 
 async def test_one_sweep_by_hand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second is 429 until the first has ended, however that ends."""
+    """The second is 429 until the first has ended, with any result."""
     world, goes_on = built(MemoryLedger()), asyncio.Event()
     begun = asyncio.Event()
     awake_tenants = world.index.awake_tenants

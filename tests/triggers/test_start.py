@@ -32,7 +32,7 @@ print(json.dumps({"telemetry": telemetry, "modules": list(sys.modules)}))
 def test_what_only_some_deployments_need_is_loaded_by_them_alone() -> None:
     """With connection strings no SDK of identities, without a store none of App Configuration, without export none.
 
-    Telemetry that is not configured, or disabled, makes no span and imports no SDK when the app asks for one.
+    Telemetry that is not configured, or disabled, creates no span and imports no SDK.
     """
     started = subprocess.run(
         [sys.executable, "-c", _CODE],

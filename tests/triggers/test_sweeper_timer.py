@@ -13,7 +13,7 @@ from triggers import sweeper_timer
 
 @pytest.mark.parametrize(("sweepers", "names"), [(1, ["sweep"]), (3, ["sweep", "sweep_1", "sweep_2"])])
 def test_each_sweeper_is_a_function(sweepers: int, names: list[str]) -> None:
-    """On one schedule; the first keeps its name however many there are."""
+    """On one schedule; the first keeps its name beside any number of others."""
     settings = replace(built(MemoryLedger()).context.settings, sweepers=sweepers)
     app = df.DFApp()
     app.register_functions(sweeper_timer.blueprint(cast(Wiring, SimpleNamespace(settings=settings))))

@@ -1,4 +1,4 @@
-"""Bulks in the memory world: started, worked call by call, checked against their items, by workers that may die."""
+"""Bulk operations in the memory world: started, run by call, checked against their items, by workers that may die."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def started(world: World, action: BulkAction, key: str | None = None, **wo
 
 
 async def worked(world: World, bulk: Bulk, calls: int = 1000) -> Bulk:
-    """The calls of a bulk, as the queue's function answers them, until there is none; then as it stands."""
+    """Handles the calls of a bulk operation, as the queue's function does, until none is left; returns it as stored."""
     queue = world.context.bus.admission_calls.bulk_calls  # type: ignore[attr-defined]
     while queue and calls:
         calls -= 1
@@ -76,11 +76,11 @@ async def later(world: World) -> None:
 
 
 class Killed(BaseException):
-    """The process is over: none of its calls takes effect from now on."""
+    """The process is killed: none of its later calls takes effect."""
 
 
 class _Mortal:
-    """A port whose calls count down to the end of the process, before or after the last one's effect."""
+    """A port that counts calls down to the end of the process, before or after the last call's effect."""
 
     def __init__(self, target: Any, life: list[float]) -> None:
         self._target, self._life = target, life

@@ -109,7 +109,7 @@ def refusing(world: World) -> tuple[Fed, Refusing]:
 
 
 async def logs(fed: Fed, tenant: str = TENANT) -> list[str]:
-    """Ids of the events of gates and incidents in the feed."""
+    """Returns the ids of the events of gates and incidents in the feed."""
     assert await fed.ids(tenant) is not None
     events = await fed.feed.events(tenant, after=0, limit=10_000)
     return [each.event_id for each in events if not each.event_type.startswith("job.")]

@@ -81,7 +81,7 @@ async def admission_of(world: World, tenant: str = "tenant_a") -> AdmissionState
 
 def _is_asleep(row: ActiveRow) -> bool:
     place = row.counted_place
-    # one that waits for other jobs is looked at once an hour
+    # the sweeper checks a job that waits for other jobs once an hour
     return place.state is PlaceState.WAITING or (place.state is PlaceState.OFF and not place.dependencies_left)
 
 
@@ -187,7 +187,7 @@ async def ends(world: World, job_id: str, *, good: bool = False) -> None:
 
 
 async def breaker_of(world: World, gate: Gate = OCR) -> Breaker:
-    """As it stands, with those inside as the rows have them."""
+    """Returns the breaker as stored, with the admitted jobs of the rows."""
     stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
     found = stored.admission.state(gate).breaker

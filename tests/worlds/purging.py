@@ -61,7 +61,7 @@ class Purging:
         return (await start_purge(self.context, VICTIM, reason=reason, actor="app:1"))[0]
 
     async def worked(self, bulk: Bulk, calls: int = 500) -> Bulk:
-        """Calls until the bulk has ended, each when it is due."""
+        """Handles the calls, each when it is due, until the bulk operation has ended."""
         for _ in range(calls):
             found = await read_bulk(self.context, VICTIM, bulk.bulk_id)
             if found.state is not BulkState.RUNNING:

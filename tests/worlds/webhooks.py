@@ -114,7 +114,7 @@ class Hooked:
         return job_id
 
     async def fed(self) -> None:
-        """Hints go over the wire into the feed."""
+        """Writes hints to the feed through the wire format."""
         assert self.world.context.events is not None
         await self.world.context.events.hinting.settle()
         sent, self.hints.sent = self.hints.sent, []
@@ -138,7 +138,7 @@ class Hooked:
             calls = self.taken()
 
     async def run(self, span: timedelta) -> None:
-        """The clock goes from message to message."""
+        """Delivers each message, with the clock at its time."""
         end = self.world.clock.now() + span
         while True:
             await self.delivered()
@@ -186,7 +186,7 @@ def hooked(world: World, feed: MemoryFeed | None = None) -> Hooked:
 
 @asynccontextmanager
 async def hooked_on_tables(azurite: str, world: World) -> AsyncIterator[Hooked]:
-    """The same over real tables of its own."""
+    """Yields the same over separate real tables."""
     own = uuid.uuid4().hex[:12]
     account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}")
     given = hooked(world)

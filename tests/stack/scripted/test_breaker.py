@@ -16,9 +16,9 @@ ERROR = {"code": "BUSY", "message": "later"}
 
 
 def test_the_commands_of_breakers(stack: RunningStack, service: ScriptedService) -> None:
-    """Two failed jobs open it; the next one waits, goes in as a probe, and its end closes the breaker.
+    """Two failed jobs open it; the next one waits, is admitted as a probe, and its end closes the breaker.
 
-    It is the tenant of the scripted service instead of `acme`; the page's cool-down of twenty seconds is waited out.
+    The tenant is the scripted service's instead of `acme`; the test waits for the page's cool-down of twenty seconds.
     """
 
     def shell(name: str, job_id: str = "") -> str:

@@ -33,7 +33,7 @@ MAX_DELIVERIES = 10
 
 
 def spoil(receiver: ServiceBusReceiver, how: str) -> None:
-    """Takes the next reply as a broken host would."""
+    """Abandons or dead-letters the next reply, like a broken host."""
     for _ in range(MAX_DELIVERIES if how == "abandon" else 1):
         [message] = receiver.receive_messages(max_message_count=1, max_wait_time=60)
         if how == "abandon":
@@ -117,7 +117,7 @@ def make_due(stack: RunningStack, job_id: str) -> None:
 
 
 def test_a_job_long_ended_is_purged_and_archived(stack: RunningStack) -> None:
-    """Its history goes by its id, its bundle into the archive, its rows go; all that is left proves itself."""
+    """Its history is deleted by its id, its bundle is in the archive, its rows are deleted; the bundle verifies."""
     with ScriptedService(stack.bus_connection) as service:
         job_id = submit(stack)
         service.reply(service.directive(job_id), "RESULT")

@@ -1,4 +1,4 @@
-"""Public events on the real stack: hints over the bus, the function that takes them in batches, the feed's rows."""
+"""Public events on the real stack: hints over the bus, the function that receives them in batches, the feed's rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUBSCRIPTION = (
 
 
 def test_a_team_reads_the_topic(stack: RunningStack, service: ScriptedService) -> None:
-    """By a subscription of its own: each event of a job as it is in the feed, in order."""
+    """By its own subscription: each event of a job as in the feed, in order."""
     made = httpx.put(
         f"{stack.settings['LUCIUS_SERVICEBUS_ADMIN_URL']}/lucius-events/subscriptions/team?api-version=2021-05",
         content=SUBSCRIPTION,

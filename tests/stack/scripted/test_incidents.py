@@ -16,9 +16,9 @@ from tests.waiting import wait_until
 
 
 def test_the_commands_of_incidents(stack: RunningStack, service: ScriptedService) -> None:
-    """A service takes three jobs up and says nothing: each is an incident, which is retried, resolved or dismissed.
+    """A service receives three jobs and does not reply: each is an incident, which is retried, resolved or dismissed.
 
-    It is a tenant of this test's own, on the lane that it listens to, instead of `acme`.
+    The test has its own tenant, on the lane that the service receives from, instead of `acme`.
     """
     tenant = next(name for name in (f"incidents-{number}" for number in itertools.count()) if lane_of(name, 16) == LANE)
     jobs = [submit(stack, tenant_id=tenant, request_type="ONCE_EACH", doc_id=str(number)) for number in range(3)]

@@ -179,7 +179,7 @@ def test_lists_are_filtered_and_paged(stack: RunningStack, service: ScriptedServ
     submit(stack, labels={"colour": "green"})
 
     def both_are_listed() -> bool:
-        """A job's line in the list follows the job."""
+        """Returns whether the list has both: a job's row is written after the job."""
         listed = stack.get("/v1/jobs", tenant_id=TENANT, status="FAILED_FINAL", label="colour:green")["jobs"]
         return len(listed) == len(expected)
 
@@ -201,7 +201,7 @@ def test_lists_are_filtered_and_paged(stack: RunningStack, service: ScriptedServ
 
 
 def test_a_batch_is_many_outcomes(stack: RunningStack) -> None:
-    """Two jobs, one of them named twice, a wrong line and a broken one: each its own answer."""
+    """Two jobs, one of them named twice, an invalid line and a broken one: each has its own response."""
     line = {
         "schema_version": "1.0",
         "tenant_id": "batch",

@@ -93,7 +93,7 @@ async def test_a_document_may_repeat_in_its_errors_only_a_little(api: Api) -> No
     ],
 )
 async def test_a_body_that_is_no_request_is_refused(api: Api, body: Any, expected: tuple[int, str]) -> None:
-    """Several at once are none; a member that nobody reads does no harm."""
+    """Several requests at once are refused; an unknown member is ignored."""
     assert await refusal(api, body) == expected
     assert "data" in await api.query("{jobs {next}}", extensions={"a": 1}, more=True)
 

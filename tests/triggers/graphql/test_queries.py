@@ -178,7 +178,7 @@ async def test_who_sees_all_tenants_names_one(world: World) -> None:
 
 
 async def test_each_read_leaves_an_access_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """As the route has it, so that whoever asks the log who read which job finds these reads too."""
+    """Like the line of the route, so that a search of the log for readers of a job finds these reads too."""
     operator = Api(of(world), replace(READER, tenant=None, sees_all=True))
     job_id = await in_feed(operator)
     caplog.set_level(logging.INFO)

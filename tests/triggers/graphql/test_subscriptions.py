@@ -34,13 +34,13 @@ async def test_each_message_has_the_cursor_behind_it(api: Api) -> None:
             seen.append(answer["data"]["events"]["event"]["id"])
             after = answer["data"]["events"]["cursor"]
     assert seen == whole
-    # nothing more yet: the position all the same, so that the client's count of tries begins again
+    # no more events yet: the position is sent, so that the client's count of tries starts again
     end = {"cursor": after, "gap": False, "event": None}
     assert await api.stream(SUBSCRIPTION, after=after) == [("next", {"data": {"events": end}})]
 
 
 async def test_what_nothing_fits_moves_the_position(api: Api) -> None:
-    """A cursor that stood still would be of what is kept no more one day."""
+    """Otherwise the events at the cursor would be deleted one day."""
     await in_feed(api)
     [(_, answer)] = await api.stream(SUBSCRIPTION, after="earliest", jobId="another")
     found = answer["data"]["events"]
@@ -49,7 +49,7 @@ async def test_what_nothing_fits_moves_the_position(api: Api) -> None:
 
 
 async def test_a_position_that_is_gone_is_a_gap(api: Api) -> None:
-    """With the earliest that holds, from where the client goes on by itself."""
+    """With the earliest valid position, from which the client continues by itself."""
     await in_feed(api)
     [(_, answer)] = await api.stream(SUBSCRIPTION, after="c3RyYW5nZXI6MQ==")
     found = answer["data"]["events"]
@@ -83,7 +83,10 @@ def full(api: Api) -> Iterator[None]:
 
 @pytest.mark.usefixtures("full")
 async def test_past_the_room_nothing_is_held(api: Api) -> None:
-    """Among all who wait for events. There is no message, so that the client's pauses grow; what is there comes."""
+    """The bound covers all requests that wait for events.
+
+    No message is sent, so that the client's pauses grow; existing events are sent.
+    """
     [(_, answer)] = await api.stream(SUBSCRIPTION)
     assert await api.stream(SUBSCRIPTION, after=answer["data"]["events"]["cursor"]) == []
     await in_feed(api)
@@ -91,7 +94,7 @@ async def test_past_the_room_nothing_is_held(api: Api) -> None:
 
 
 async def test_a_subscription_is_held(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Among those who wait for the tenant's feed."""
+    """As one of the requests that wait for the tenant's feed."""
     held = []
 
     async def follow(*_given: Any, **named: Any) -> Any:

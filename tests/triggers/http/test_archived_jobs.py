@@ -150,7 +150,7 @@ async def test_no_change_reaches_an_archived_job(world: World, name: str) -> Non
 
 
 async def test_an_archived_job_is_its_tenants(world: World) -> None:
-    """For another tenant it is not there; what never was is 404 for all."""
+    """Another tenant gets 404; an unknown job is 404 for all."""
     world, job_id, _ = await archived(world)
     for name, handler in READS.items():
         status, problem = await ask(world, handler, STRANGER, job_id)
@@ -174,7 +174,7 @@ async def test_an_archived_job_is_its_tenants(world: World) -> None:
     ids=["gone", "torn", "empty", "too long", "foreign"],
 )
 async def test_a_blob_that_is_not_the_jobs_is_a_problem(world: World, changed: Any, expected: tuple[int, str]) -> None:
-    """With a stable code, for each read; and no change looks at the blob."""
+    """With a stable code, for each read; and no change reads the blob."""
     world, job_id, _ = await archived(world)
     [(name, text)] = world.archive.kept.items()
     if (other := changed(text)) is None:
@@ -208,7 +208,10 @@ MOVER = replace(ANYONE, tenant=None, sees_all=False)
 
 @pytest.mark.parametrize("caller", [ANYONE, MOVER, OWNER], ids=["operator", "mover", "tenant"])
 async def test_a_replay_is_for_callers_who_may_move_the_tenant(world: World, caller: Caller) -> None:
-    """Of an archived job too: 202 with the place of its output; asked again, the same one. Others get 403 and 404."""
+    """Of an archived job too: 202 with the location of its output; a repetition returns the same one.
+
+    Others get 403 and 404.
+    """
     world, job_id, _ = await archived(world)
     body = {"reason": "again", "mode": "compare"}
     status, new = await ask(world, replay_http._replay, caller, job_id, body)

@@ -48,7 +48,7 @@ async def submit(line: bytes) -> tuple[Accepted, bool] | DryRun:
 
 
 async def test_each_line_has_its_own_outcome() -> None:
-    """In the order of the lines, with their numbers, problems whole, and counts that add up."""
+    """In the order of the lines, with their numbers, complete problems, and correct counts."""
     lines = lines_of(b"a\n\n refuse\r\naway\nagain\nbug\ndry\ninvalid\n")
     outcome = await submit_lines([(number, line.strip()) for number, line in lines], submit, "corr-1")
     assert [(result.line, result.status) for result in outcome.results] == [

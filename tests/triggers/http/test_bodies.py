@@ -23,7 +23,7 @@ def request(body: bytes, content_type: str = "application/json", **headers: str)
 
 
 def test_a_body_has_a_bound() -> None:
-    """The bound itself is taken, one byte more is not; JSON and NDJSON alike."""
+    """A body of the bound is accepted, one more byte is not; for JSON and NDJSON."""
     assert len(bounded_body(request(b"x" * MAX_BODY_BYTES))) == MAX_BODY_BYTES
     for read in (bounded_body, json_body):
         with pytest.raises(BodyTooLarge):
@@ -42,20 +42,20 @@ def test_a_body_has_a_bound() -> None:
     ],
 )
 def test_a_body_that_its_route_does_not_take(body: bytes, content_type: str, status: int, code: str) -> None:
-    """Not declared as JSON, not strict JSON, or not what the model declares."""
+    """Not declared as JSON, not strict JSON, or not valid for the model."""
     with pytest.raises(Refused) as refused:
         optional_body(request(body, content_type), ControlRequest, ProblemCode.REASON_INVALID)
     assert (refused.value.status, refused.value.code) == (status, code)
 
 
 def test_a_body_that_is_left_out_is_the_models_defaults() -> None:
-    """Without a body no content type is asked for."""
+    """Without a body no content type is required."""
     assert optional_body(request(b" \n", ""), ControlRequest, ProblemCode.REASON_INVALID) == ControlRequest()
 
 
 @pytest.mark.parametrize("coding", ["chunked", "gzip, Chunked"])
 def test_a_chunked_body_that_arrives_empty_is_411(coding: str) -> None:
-    """The host hands on a body with Content-Length only; where one arrives all the same it is taken."""
+    """The host passes a body with Content-Length only; if a chunked one has a body, it is accepted."""
     headers = {"transfer-encoding": coding}
     for read in (sent_body, bounded_body, json_body):
         with pytest.raises(RequestError) as refused:
@@ -78,7 +78,7 @@ def test_a_chunked_body_that_arrives_empty_is_411(coding: str) -> None:
     ],
 )
 def test_a_body_is_refused_by_its_declared_length(declared: str, refused: bool) -> None:
-    """Before it is read; what is no length is left to the host."""
+    """Before it is read; an invalid length is left to the host."""
     asked = func.HttpRequest("POST", "/v1/orchestrate", headers={"Content-Length": declared}, body=b"")
     with pytest.raises(BodyTooLarge) if refused else nullcontext():
         refuse_large_body(asked)

@@ -33,7 +33,7 @@ Caught = tuple[type[BaseException], ...]
 
 @cache
 def functions(module: ModuleType) -> dict[int, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions of a module by the line of their code."""
+    """Returns the functions of a module by the line of their code."""
     return dict(_functions(ast.parse(inspect.getsource(module)).body))
 
 
@@ -110,7 +110,7 @@ def _has_code(value: Any) -> bool:
 
 
 def test_a_route_lists_what_it_raises() -> None:
-    """And the exceptions above are no more than needed. The search finds what an archived dependency raises."""
+    """And each exception above is needed. The search finds the exceptions of an archived dependency."""
     raises = {route.function: raised(handler) for route, handler in ROUTES}
     assert raises["job_resume"]["ARCHIVE_GONE"].endswith("find_job > read_job > read_archived")
     assert "ARCHIVE_GONE" not in raised(dependencies_of), "it is caught there"

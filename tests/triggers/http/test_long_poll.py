@@ -44,7 +44,7 @@ LONG_S = 20
 
 
 class History:
-    """The end of a job's history as other processes move it; it knows how often it was looked at."""
+    """The end of a job's history as other processes change it; `looks` counts its reads."""
 
     def __init__(self) -> None:
         self.seq, self.looks = 1, 0
@@ -70,7 +70,7 @@ def answers(*looks: tuple[int, bool]) -> Callable[[], Awaitable[Answer]]:
 async def answered(
     wait_s: int, *looks: tuple[int, bool], by: LongPoll | None = None, tenant: str | None = None
 ) -> tuple[int, int]:
-    """The status of the answer, and how often the tail was looked at; each look finds a new event."""
+    """Returns the status of the response, and the number of reads of the tail; each read finds a new event."""
     history = History()
 
     async def look() -> LastEvent:
@@ -83,7 +83,7 @@ async def answered(
 
 
 async def test_what_changed_is_answered_at_once() -> None:
-    """Neither a change, nor a request without `wait`, nor what will never change is held, or looked at again."""
+    """A change, a request without `wait`, and an ended job are neither held nor read again."""
     assert await answered(LONG_S, (200, False)) == (200, 0)
     assert await answered(0, (304, False)) == (304, 0)
     assert await answered(LONG_S, (304, True)) == (304, 0)
@@ -135,7 +135,7 @@ async def test_one_look_serves_all_who_wait_for_a_job(world: World, monkeypatch:
 
 
 async def test_a_waiting_caller_hears_of_a_commit_in_its_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole route: a control of the same process moves the job, and the response has it before the next look."""
+    """The whole route: a control of the same process changes the job, and the response has it before the next read."""
     await queued(world)
     known = (await _job_read(request(world), LongPoll())).headers["ETag"]
     monkeypatch.setattr(waiters, "_LOOK_S", 60.0)
@@ -148,7 +148,7 @@ async def test_a_waiting_caller_hears_of_a_commit_in_its_process(world: World, m
 
 
 async def test_a_commit_during_the_read_is_not_missed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The read comes back with the job as it was before."""
+    """The read returns the job before the change."""
     await queued(world)
     known = (await _job_read(request(world), LongPoll())).headers["ETag"]
     monkeypatch.setattr(waiters, "_LOOK_S", 60.0)
@@ -167,7 +167,7 @@ async def test_a_commit_during_the_read_is_not_missed(world: World, monkeypatch:
 
 
 async def test_a_stranger_at_the_tail_shuts_nobody_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look serves callers that see different jobs: it is taken with nobody's eyes (R24)."""
+    """One read serves callers that see different jobs: it has no caller's rights (R24)."""
     monkeypatch.setattr(waiters, "_LOOK_S", 0.01)
     await queued(world)
     stranger, owner = (
@@ -201,8 +201,8 @@ async def test_a_job_that_goes_while_it_is_waited_for(world: World, monkeypatch:
 
 
 async def test_a_caller_waits_until_the_gates_let_a_job_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else changes meanwhile, with and without an ETag; a job that does not wait, or ends, is answered at
-    once, and one that waits when the time is up.
+    """Through any other changes, with and without an ETag; for a job that does not wait, or ends, the response is sent
+    at once, and for one that waits at the end of the time.
     """
     small = limited(world, max_inflight_per_tenant=1, overflow="stage")
     first, second = [(await create_numbered(small, number)).stored.record.job.job_id for number in (1, 2)]
@@ -264,7 +264,7 @@ async def holding(poll: LongPoll, tenant: str | None, count: int) -> list[asynci
 
 
 async def test_waiters_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Past the bound a 304 is answered at once, and those who are done make room."""
+    """Beyond the bound a 304 is sent at once, and each ended request frees its slot."""
     monkeypatch.setattr(waiters, "_LOOK_S", 0.01)
     full = LongPoll()
     [first, *others] = await holding(full, None, MAX_WAITERS)
@@ -277,7 +277,7 @@ async def test_waiters_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_one_tenants_waiters_leave_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenant that asks for all of them holds half; the next one is held as well, and answered when it changes."""
+    """A tenant's requests hold half of the slots; the next tenant's is held too, and answered at its change."""
     monkeypatch.setattr(waiters, "_LOOK_S", 0.01)
     poll = LongPoll()
     many = await holding(poll, "tenant_a", MAX_WAITERS // 2)

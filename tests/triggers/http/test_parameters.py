@@ -44,7 +44,7 @@ def test_declared_parameters_and_keys_of_gateways_pass() -> None:
 
 
 def test_every_route_refuses_unknown_parameters() -> None:
-    """Each route of the app, whatever it declares."""
+    """Each route of the app, with any declared parameters."""
     for each in ROUTES:
         with pytest.raises(RequestError):
             refuse_unknown_parameters(asked({"stauts": "FAILED_FINAL"}), each)

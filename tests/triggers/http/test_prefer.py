@@ -44,7 +44,7 @@ __all__ = ["api", "ledger", "short_looks", "world"]  # fixtures
 
 @CALLERS
 async def test_it_is_held_until_the_end(world: World, api: World, ledger: Watched, caller: Caller) -> None:
-    """200 with the body of a read and the headers of a submission, by one read of the job and shared looks."""
+    """200 with the body of a read and the headers of a submission, by one read of the job and shared tail reads."""
     began = time.monotonic()
     [first] = await waiting(api, post(api, caller=caller))
     assert ledger.calls["read"] == 0
@@ -114,7 +114,7 @@ async def test_tables_that_are_silent_neither_lose_nor_delay_it(api: World, ledg
 
 
 async def test_the_job_cannot_be_read_when_it_has_ended(world: World, api: World, ledger: Watched) -> None:
-    """The looks find the end, and the tables are silent then."""
+    """The reads of the tail find the end, and then the tables do not respond."""
     [task] = await waiting(api, post(api, "wait=1"))
     read = asyncio.Event()
 

@@ -267,7 +267,7 @@ def test_a_full_limit_has_a_retry_after() -> None:
 
 @pytest.mark.parametrize("count", [MAX_REQUEST_ERRORS, MAX_REQUEST_ERRORS + 1])
 def test_a_problem_has_so_many_errors(count: int) -> None:
-    """And says where there are more."""
+    """Beyond the bound it says that there are more."""
     problem = problem_body(refusals.RequestInvalid([(f"payload.{number}", "is wrong") for number in range(count)]), "c")
     assert len(problem["errors"]) == MAX_REQUEST_ERRORS
     assert ("there are more" in problem["detail"]) is (count > MAX_REQUEST_ERRORS)
@@ -282,7 +282,7 @@ def test_a_problem_repeats_no_long_value() -> None:
 
 @pytest.mark.parametrize("labels", [dict.fromkeys(map(str, range(100_000)), 1), {"k" * 100_000: 1}])
 def test_an_envelope_of_many_or_long_labels_gets_a_small_problem(labels: dict[str, int]) -> None:
-    """However many of them are wrong."""
+    """For any number of invalid labels."""
     with pytest.raises(ValidationError) as invalid:
         Envelope.model_validate({"labels": labels})
     assert invalid.value.error_count() < 20

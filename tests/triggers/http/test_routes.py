@@ -110,7 +110,7 @@ def test_a_module_gives_the_routes_of_its_own_handlers() -> None:
 async def test_a_handler_sees_the_jobs_of_its_callers_tenant(
     world: World, every_tenant: bool, tenant: str | None
 ) -> None:
-    """R24: all jobs are there for a route of every tenant, and for who sees all, whose token may name no tenant."""
+    """R24: a route of every tenant, and a caller who reads all, see all jobs; its token may name no tenant."""
     own, other = await submitted(world), await submitted(world, tenant_id="tenant_b")
     caller = Caller(actor="a", scopes=frozenset({Scope.READ}), tenant=tenant, sees_all=tenant is None)
     response = await called(world, route(every_tenant=every_tenant), caller)
@@ -121,7 +121,7 @@ async def test_a_handler_sees_the_jobs_of_its_callers_tenant(
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 async def test_a_new_route_moves_unless_it_is_a_get(world: World, method: Any) -> None:
-    """R24: whatever a handler forgets, who only sees every tenant is refused as soon as one of its jobs is read."""
+    """R24: without a check in the handler, a caller who only reads every tenant is refused at its first job."""
     own, other = await submitted(world), await submitted(world, tenant_id="tenant_b")
     reader = Caller(actor="a", scopes=frozenset({Scope.READ}), tenant="tenant_a", sees_all=True)
 
@@ -151,7 +151,7 @@ async def test_an_open_route_sees_no_job(world: World) -> None:
 
 
 async def test_a_request_has_one_context(world: World) -> None:
-    """A job that the handler has read is known wherever it asks for its context again, so its events are there."""
+    """A job that the handler has read is known to each later use of its context, so its events are there."""
     job_id = await submitted(world)
 
     async def handler(request: Request) -> func.HttpResponse:
@@ -185,7 +185,7 @@ async def test_without_its_scope_a_handler_is_not_called(world: World) -> None:
 
 @pytest.mark.parametrize("caching", [OWN, PUBLIC, NO_STORE])
 async def test_a_response_is_kept_as_its_route_declares(world: World, caching: str) -> None:
-    """A refusal is never kept, whatever the route declares."""
+    """A refusal is never cached, with any declaration of the route."""
     for scopes, expected in ((frozenset({Scope.READ}), caching), (frozenset[Scope](), "no-store")):
         response = await called(world, route(caching=caching), Caller(actor="a", scopes=scopes, tenant="a"))
         assert response.headers["Cache-Control"] == expected
@@ -203,7 +203,7 @@ async def test_an_older_name_names_its_successor(world: World) -> None:
 async def test_a_large_body_is_refused_before_its_caller_is_asked_for(
     world: World, body: type[ControlRequest] | None
 ) -> None:
-    """With or without a token the same: it costs nothing and tells nothing. A route without a body reads none."""
+    """With or without a token: it costs nothing and reveals nothing. A route without a body reads none."""
     for scopes in (frozenset({Scope.READ}), frozenset[Scope]()):
         caller = Caller(actor="a", scopes=scopes, tenant="a")
         response = await called(world, route(body=body), caller, **{"Content-Length": "2000000"})
@@ -267,7 +267,7 @@ async def test_each_request_is_one_access_line(
 
 
 async def test_probes_are_no_access_lines(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """They come every few seconds and tell nothing; at DEBUG they are there."""
+    """They arrive every few seconds without information; at DEBUG they are logged."""
     for level, expected in ((logging.INFO, 0), (logging.DEBUG, 1)):
         caplog.set_level(level, "lucius")
         caplog.clear()

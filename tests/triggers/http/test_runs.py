@@ -79,7 +79,7 @@ async def get(
 
 
 async def stream(world: World, job_id: str, last: str | None = None) -> tuple[list[dict[str, Any]], str | None, bool]:
-    """The pieces of one response, the position behind it, and whether it has the event `end`."""
+    """Returns the parts of one response, the position after it, and whether it has the event `end`."""
     answer = await get(world, runs_http._run_logs, job_id, last=last)
     text = answer.get_body().decode()
     pieces = [json.loads(each) for each in re.findall(r"^data: (.*)$", text, re.MULTILINE)]
@@ -89,7 +89,7 @@ async def stream(world: World, job_id: str, last: str | None = None) -> tuple[li
 
 
 async def test_a_log_is_followed_to_its_end(api: World, files: MemoryRuns) -> None:
-    """Each byte once, from the position of the reader; after the end 204, so that EventSource does not come back."""
+    """Each byte once, from the position of the reader; after the end 204, so that EventSource does not reconnect."""
     job_id = await started(api)
     assert await stream(api, job_id) == ([], "1.0", False)
     files.logs[TENANT, job_id, 1] = b"one\n"
@@ -174,7 +174,7 @@ async def test_the_text_leads_to_its_rest(api: World, files: MemoryRuns, monkeyp
 async def test_a_request_is_held_until_the_log_grows(
     api: World, files: MemoryRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the end of the run ends the wait; where too many wait, the reader is told to come later."""
+    """The end of the run ends the wait too; with too many waiting requests, the reader gets Retry-After."""
     monkeypatch.setattr(run_log, "HOLD_S", 20)
     job_id = await started(api)
     waiting = asyncio.create_task(stream(api, job_id))

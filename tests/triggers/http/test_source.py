@@ -10,7 +10,7 @@ from triggers.orchestrate_http import envelope_of
 
 
 def test_the_token_may_name_the_source() -> None:
-    """Whatever the body says; where the token names none, or there are no tokens, the body does."""
+    """It overrides the body; if the token names none, or there are no tokens, the body's source counts."""
     body = json.dumps(envelope(tenant_id="tenant_a", source="forged")).encode()
 
     def source(caller: Caller) -> str | None:

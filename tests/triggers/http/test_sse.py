@@ -113,7 +113,7 @@ def retry_ms(found: str) -> int:
 
 
 async def test_a_comment_with_the_position_ends_a_wait(context: Context, world: World) -> None:
-    """Of a feed, and of a job; the reader comes back at once."""
+    """Of a feed, and of a job; the reader reconnects at once."""
     job_id = await submitted(world)
     for path in ("/v1/events", f"/v1/jobs/{job_id}/events"):
         first = text(await get(OneWiring(context), path))
@@ -138,7 +138,7 @@ async def test_a_comment_with_the_position_ends_a_wait(context: Context, world: 
     ],
 )
 async def test_who_asks_for_a_stream(context: Context, accept: str, streams: bool) -> None:
-    """By name, and not rather for JSON: a client that lists all that it reads gets what it prefers."""
+    """By name, and not if it prefers JSON: a client that lists several types gets the preferred one."""
     answer = await get(OneWiring(context), headers={"Accept": accept})
     assert (answer.status_code, answer.mimetype == "text/event-stream") == (200, streams)
 
@@ -175,7 +175,7 @@ async def test_who_reads_a_job_counts_for_its_tenant(context: Context, world: Wo
 async def test_a_fault_that_passes_ends_no_reader(
     context: Context, world: World, monkeypatch: pytest.MonkeyPatch, away: str
 ) -> None:
-    """An EventSource never comes back after an error status; a page has its 503."""
+    """An EventSource never reconnects after an error status; a page gets its 503."""
     path, fault = "/v1/events", KeysUnavailable("away") if away == "keys" else None
 
     async def fails(*_given: Any, **_named: Any) -> Head:
@@ -209,7 +209,7 @@ async def test_without_a_feed_jobs_have_their_streams(context: Context, world: W
 
 
 async def test_no_log_has_a_ticket(context: Context, caplog: pytest.LogCaptureFixture) -> None:
-    """Good or bad, in a stream or elsewhere; the line names who the ticket is of."""
+    """Valid or invalid, in a stream or elsewhere; the line names the owner of the ticket."""
     caplog.set_level(logging.DEBUG)
     refused = OneWiring(context, TokenInvalid("no"))
     ticket = StreamTicket(
@@ -227,7 +227,7 @@ async def test_no_log_has_a_ticket(context: Context, caplog: pytest.LogCaptureFi
 
 
 async def test_a_ticket_ends_with_its_token(context: Context) -> None:
-    """And after a quarter of an hour; what it allows is reading one path for one tenant, whoever made it."""
+    """And after a quarter of an hour; it permits reading one path for one tenant, for any holder."""
     now = context.clock.now()
     operator = Caller(actor="app:o", scopes=frozenset(Scope), tenant=None, sees_all=True, moves_all=True)
     for expires in (None, (now + 2 * MAX_LIFE).timestamp(), 1e18):

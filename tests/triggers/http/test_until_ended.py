@@ -58,7 +58,7 @@ async def test_it_is_held_until_the_end(world: World, api: World, ledger: Watche
 
 
 async def test_without_seconds_it_is_a_plain_read(api: World, ledger: Watched) -> None:
-    """`until=ended` alone, and `wait=0`: without a look."""
+    """`until=ended` alone, and `wait=0`: without a read of the tail."""
     await post(api, None)
     ledger.calls.clear()
     known = (await get(api, until="ended")).headers["ETag"]
@@ -94,7 +94,7 @@ async def test_neither_a_pause_nor_an_admission_is_an_end(world: World, api: Wor
 async def test_an_end_between_the_read_and_the_wait_is_found(
     api: World, ledger: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The read returns the job as it was before; this process commits the end, and no look finds it."""
+    """The read returns the job before its end; this process commits the end, and no read of the tail finds it."""
     await post(api, None)
     monkeypatch.setattr(waiters, "_LOOK_S", 60.0)
     read = ledger.read
@@ -112,7 +112,7 @@ async def test_an_end_between_the_read_and_the_wait_is_found(
 async def test_an_end_as_the_time_is_up_is_in_the_response(
     world: World, api: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No look has found it: the last read does."""
+    """No read of the tail has found it: the last read does."""
     await post(api, None)
     monkeypatch.setattr(waiters, "_LOOK_S", 60.0)
     [task] = await waiting(api, get(api, wait="1", until="ended"))
@@ -139,7 +139,7 @@ async def test_a_job_that_is_removed_meanwhile_is_not_found(world: World, api: W
 
 
 async def test_tables_that_are_silent_delay_it_and_a_fault_ends_it(world: World, api: World, ledger: Watched) -> None:
-    """As every read: it has no other source, and 503 asks its caller to try again."""
+    """Like every read: it has no other source, and 503 tells its caller to try again."""
     await post(api, None)
     [task] = await waiting(api, get(api, wait="1", until="ended"))
     ledger.answers.clear()

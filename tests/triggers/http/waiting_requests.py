@@ -1,4 +1,4 @@
-"""Requests that wait for the end of a job, sent to their handlers, in a world whose ledger is observed."""
+"""Requests that wait for the end of a job, sent to their handlers, in a world that counts reads of the ledger."""
 
 from __future__ import annotations
 
