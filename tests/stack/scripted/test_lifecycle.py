@@ -123,7 +123,7 @@ def test_a_parallel_group(stack: RunningStack, service: ScriptedService) -> None
 def test_a_group_that_failed_leaves_no_orchestration(
     stack: RunningStack, service: ScriptedService, ended_by: str
 ) -> None:
-    """A step fails permanently, by its RESULT or without an ACK; all end, though its sibling's lease is five minutes."""
+    """A step fails permanently, by its RESULT or without an ACK; all end, though a sibling's lease is five minutes."""
     job_id = submit(stack, request_type="ONCE_EACH", doc_id=ended_by)
     pair = {directive["stepId"]: directive for directive in (service.directive(job_id), service.directive(job_id))}
     service.reply(pair["b"], "ACK")
