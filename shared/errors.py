@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class LuciusError(Exception):
-    """Something went wrong."""
+    """Internal error."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (self.__doc__ or "").splitlines()[0])
@@ -19,23 +19,23 @@ class SettingsError(LuciusError):
 
 
 class ProtocolError(LuciusError):
-    """A protocol definition is wrong; the message names the file and the place."""
+    """A protocol definition is wrong; the message names the file and the position."""
 
 
 class Transient(LuciusError):
-    """The call did not go through now; the same call may go through later."""
+    """The call failed; a later call may succeed."""
 
 
 class Interrupted(Transient):
-    """A call had no answer in time, or its client gave it up."""
+    """A call had no response in time, or its client cancelled it."""
 
 
 class LedgerUnavailable(Transient):
-    """The ledger's tables do not answer."""
+    """The ledger's tables do not respond."""
 
 
 class JobVanished(LedgerUnavailable):
-    """The rows of a job were there a moment ago: it was archived or purged meanwhile."""
+    """The rows of a job no longer exist: it was archived or purged meanwhile."""
 
 
 class OtherStoreVersion(LedgerUnavailable):
@@ -50,7 +50,7 @@ class OtherStoreVersion(LedgerUnavailable):
 
 
 class UnknownStatus(Transient):
-    """A job is in a status that only a later release knows."""
+    """A job has a status that only a later release knows."""
 
     def __init__(self, status: str = "", tenant_id: str | None = None) -> None:
         super().__init__(f"the status {status} of a job is one of a later release")
@@ -60,7 +60,7 @@ class UnknownStatus(Transient):
 
 
 class Contended(Transient):
-    """Others changed the same rows at every try; nothing is wrong with the tables."""
+    """Other processes changed the same rows at every try; the tables work."""
 
 
 class CreationWithdrawn(Transient):
@@ -68,15 +68,15 @@ class CreationWithdrawn(Transient):
 
 
 class RunsUnavailable(Transient):
-    """The storage of runs does not answer."""
+    """The storage of runs does not respond."""
 
 
 class PublishUnavailable(Transient):
-    """The bus does not take the directive."""
+    """The bus does not accept the directive."""
 
 
 class BusUnavailable(Transient):
-    """The bus cannot be looked at."""
+    """The bus cannot be read."""
 
 
 class CountsForbidden(BusUnavailable):
@@ -84,11 +84,11 @@ class CountsForbidden(BusUnavailable):
 
 
 class ConfigurationUnavailable(Transient):
-    """The configuration store does not answer."""
+    """The configuration store does not respond."""
 
 
 class OrchestrationUnavailable(Transient):
-    """The durable client does not answer."""
+    """The durable client does not respond."""
 
 
 class KeysUnavailable(Transient):
@@ -96,15 +96,15 @@ class KeysUnavailable(Transient):
 
 
 class KeyUnavailable(Transient):
-    """The key that signs heads is missing, or does not sign now."""
+    """The signing key of heads is missing, or cannot sign now."""
 
 
 class LedgerRefused(LuciusError):
-    """The ledger refused a row for good (a 400, or a value that fits no column): it will never go through."""
+    """The ledger refused a row permanently (a 400, or a value that fits no column); no other try can succeed."""
 
 
 class DataLost(LedgerRefused):
-    """A long value of a job or message is gone from the blobs, and no other try brings it back."""
+    """A long value of a job or message no longer exists in the blobs; no other try can restore it."""
 
     def __init__(self, blob: str, tenant_id: str | None = None) -> None:
         super().__init__(f"the blob {blob} of the ledger is gone")
@@ -125,7 +125,7 @@ class Undecodable(LedgerRefused):
 
 
 class ExportUnfit(LuciusError):
-    """The tables cannot be restored from this export, or not into these tables; the text has the cure."""
+    """The tables cannot be restored from this export, or not into these tables; the message has the remedy."""
 
 
 class ExportLate(LuciusError):
@@ -137,19 +137,19 @@ class Conflict(LuciusError):
 
 
 class AlreadyExists(LuciusError):
-    """The row is there already."""
+    """The row already exists."""
 
 
 class InstanceNotFound(LuciusError):
-    """The durable engine knows no such instance."""
+    """The durable engine has no such instance."""
 
 
 class InstanceEnded(LuciusError):
-    """The orchestration has ended and takes no events."""
+    """The orchestration has ended and accepts no events."""
 
 
 class ReplyUnfit(LuciusError):
-    """A reply that no job can take."""
+    """No job can accept the reply."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.errors import LuciusError
 
-#: maximum errors in a problem; one more is looked for, so that `detail` can say that there are more
+#: maximum errors in a problem; the check finds one more, so that `detail` can state that there are more
 MAX_REQUEST_ERRORS = 50
 #: maximum length of the path and of the message of an error
 MAX_REQUEST_ERROR = 200
@@ -127,7 +127,7 @@ class HookUrlRefused(Refused):
     """The URL of a webhook is not allowed. See `errors`."""
 
     def __init__(self, why: str, path: str = "url") -> None:
-        """`why`: does not repeat the URL, which may contain a secret."""
+        """Sets the reason, which must not repeat the URL, since it may contain a secret."""
         super().__init__(f"{path} {why}")
         self.why = why
         self.errors = ((path, why),)

@@ -1,6 +1,6 @@
 """Time limits of functions, and of calls to stores and to the bus (R43).
 
-Each is below the one around it, so that what hangs ends as an error of its own and is tried again in time:
+Each is below the one around it, so that a hanging call ends with its own error and is tried again in time:
 
     STORE.call_s 40 < TAKE_S 45 < ACTIVITY_S 120 < REQUEST_S 200 < 230, Azure's front end
     RETRY_FOR_S 240 + TAKE_S 45 < REPLY_S 290 < 300, the renewal of a message's lock (host.json)
@@ -91,7 +91,7 @@ class StoreLimits:
 STORE = StoreLimits(connect_s=3, read_s=10, retries=2)
 #: limits for App Configuration: a request waits for the first read, and the next refresh reads again
 CONFIGURATION = StoreLimits(connect_s=3, read_s=5, retries=1)
-#: limits for a probe, which asks for the present state
+#: limits for a probe, which requests the present state
 PROBE = StoreLimits(connect_s=3, read_s=3, retries=0)
 
 Given = ParamSpec("Given")

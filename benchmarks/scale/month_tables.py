@@ -72,7 +72,7 @@ def parts() -> str:
 
 
 def promises() -> str:
-    """What each promise costs of that."""
+    """Returns the part of that cost for each guarantee that a deployment can disable."""
     job, deployments = Job(3), [OPTIONS[name] for name in GOALS]
 
     def less(**changes: Any) -> list[float]:

@@ -146,7 +146,7 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
 
 
 def _actor(claims: Mapping[str, Any]) -> str:
-    """Returns `user:ID`, `app:ID`, or `caller:ID` if the token does not say which; never a person's name.
+    """Returns `user:ID`, `app:ID`, or `caller:ID` if the token has no kind; never a person's name.
 
     ID is the directory's object id (`oid`), which an administrator can look up: Entra's `sub` differs between
     applications. Without `oid` it is `sub`. The kind distinguishes it from `system` and `service:...`.

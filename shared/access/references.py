@@ -18,7 +18,7 @@ _CREDENTIALS = frozenset(
     {"sig", "signature", "token", "access_token", "awsaccesskeyid", "x-amz-credential", "x-amz-security-token"}
     | {"x-amz-signature", "x-goog-credential", "x-goog-signature"}
 )
-#: hosts that every reader understands alike; IPv6 without a zone
+#: hosts that every reader parses in the same way; IPv6 without a zone
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 #: names of a reference's further members that contain a credential; compared in lower case without `-` and `_`
 _SECRETS = frozenset(name.replace("-", "").replace("_", "") for name in _CREDENTIALS) | {
@@ -48,7 +48,7 @@ class ReferencePolicy:
     workspace: Workspace | None = None
 
     def violation(self, uri: str) -> str | None:
-        """Returns why `uri` is not allowed. None: it is allowed."""
+        """Returns the reason why `uri` is not allowed. None: it is allowed."""
         if (wrong := _unsafe(uri, self.schemes)) is not None:
             return wrong
         parts = urlsplit(uri)

@@ -1,7 +1,7 @@
 """Tickets for a browser's EventSource, which sends no header and so cannot send a token (R77).
 
 `lt1.{key id}.{claims}.{signature}`, made as tokens of callbacks are, with the same keys. A ticket is part of a URL,
-where others may see it. So it is short-lived, and reads one stream of one tenant and nothing else.
+which others may see. So it is short-lived, and reads one stream of one tenant and nothing else.
 """
 
 from __future__ import annotations

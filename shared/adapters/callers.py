@@ -122,7 +122,7 @@ class JwtCallers:
 
 
 def _read_names(token: str) -> dict[str, str]:
-    """Returns key id and issuer of a refused token for logs, shortened, since anybody can write a token."""
+    """Returns key id and issuer of a refused token for logs, shortened, since any sender can write a token."""
     try:
         parts = {"kid": jwt.get_unverified_header(token), "iss": jwt.decode(token, options={"verify_signature": False})}
     except (PyJWTError, ValueError, RecursionError):

@@ -80,7 +80,7 @@ class KeyVaultSigner:
     def __init__(
         self, url: str, credential: AsyncTokenCredential, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """`url`: `https://VAULT/keys/NAME`."""
+        """Sets the URL of the key, `https://VAULT/keys/NAME`."""
         self._url = url
         self._credential = credential
         self._monotonic = monotonic

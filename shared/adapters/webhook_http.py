@@ -51,8 +51,9 @@ LOOKUPS_OF_TENANT = 8
 
 
 class SystemLookups:
-    """Resolves names with the machine's resolver. Names of one tenant that never resolve hold only a part of the
-    threads.
+    """Resolves names with the machine's resolver.
+
+    Names of one tenant that never resolve occupy only a part of the threads.
     """
 
     def __init__(self) -> None:
@@ -153,7 +154,7 @@ class HttpWebhookSender:
     def __init__(
         self, listed: frozenset[str] = frozenset(), *, lookup: Lookup | None = None, try_s: float = TRY_S
     ) -> None:
-        """`listed`: value of `LUCIUS_WEBHOOK_HOSTS`. `lookup` None: the machine's resolver."""
+        """Sets the allowed hosts. `listed`: value of `LUCIUS_WEBHOOK_HOSTS`. `lookup` None: the machine's resolver."""
         self._policy = AddressPolicy(listed)
         self._lookup = lookup
         self._lookups = SystemLookups()

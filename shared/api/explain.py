@@ -198,7 +198,7 @@ def _stopped_by(record: Record, step: Step | None, standing: QueuePosition | Non
 
 
 def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None:
-    """Returns what delays the job without a failure; None: nothing."""
+    """Returns the cause that delays the job without a failure; None: there is none."""
     if record.job.status is JobStatus.THROTTLED:
         return "THROTTLED"
     if record.job.status is JobStatus.PAUSED:

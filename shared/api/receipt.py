@@ -169,7 +169,7 @@ _RECENT = timedelta(seconds=60)
 
 _REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}
 
-#: events of a job without faults, as often as a step has them
+#: events of each step of a job without faults
 _PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
 
 

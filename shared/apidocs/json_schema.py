@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json
 
 JsonObject = dict[str, Any]
 
-#: `read`: as others read LUCIUS's documents; `write`: as others write documents for LUCIUS
+#: `read`: schema of documents that LUCIUS writes; `write`: of documents that LUCIUS reads
 Way = Literal["read", "write"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -98,7 +98,7 @@ class Route:
     caching: str = OWN
     #: for a method other than GET: `True` if it changes no job, so that a caller with read access can use it
     only_reads: bool = False
-    #: `True` if it can also respond with server-sent events, if `Accept` asks for them; a GET then accepts a ticket
+    #: `True` if it can also respond with server-sent events, if `Accept` requests them; a GET then accepts a ticket
     streams: bool = False
     #: `True` if the token of a directive guards it
     callback: bool = False

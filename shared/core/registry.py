@@ -85,7 +85,10 @@ class Registry:
     """
 
     def __init__(self, protocols: Iterable[Protocol], services: Mapping[str, str] | None = None) -> None:
-        """`services`: the step type of each service with a subscription. Default: those of the protocols' steps."""
+        """Sets the protocols. `services`: the step type of each service with a subscription.
+
+        Default: those of the protocols' steps.
+        """
         found: dict[str, list[Protocol]] = {}
         for protocol in protocols:
             found.setdefault(protocol.definition.request_type, []).append(protocol)

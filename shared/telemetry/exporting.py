@@ -16,7 +16,7 @@ from shared.telemetry.span_table import SpanName
 
 SERVICE_NAME = "lucius"
 
-#: what the names of jobs' spans begin with
+#: prefix of the names of jobs' spans
 _JOB = SpanName.JOB.value.format(job_type="")
 _APPLICATION_INSIGHTS = "APPLICATIONINSIGHTS_CONNECTION_STRING"
 _OTLP = tuple(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT" for part in ("", "TRACES_", "METRICS_"))

@@ -105,7 +105,7 @@ def test_a_category_that_floods_the_log_is_found(copy: Path, category: str, leas
 
 
 def test_records_of_executions_flood_the_log(copy: Path) -> None:
-    """Where a category is left out, or another one added that would replace `logLevel`, in both files alike."""
+    """A category is missing, or another one is added that would replace `logLevel`, in each of both files."""
     for change_to in ({"Function.job": None}, {"Function.job*.User": "Warning"}, {"default": "Information"}):
         for name in ("host.json", "host.AzureStorage.json"):
             content = json.loads((ROOT / name).read_text())

@@ -66,7 +66,7 @@ class Reach:
 
 def check_seen(allowed: bool) -> None:
     if not allowed:
-        # a bug: no request gets here with a job that it has not read
+        # a bug: a request reads a job before it uses it
         raise PermissionError("a job of another tenant")
 
 

@@ -46,7 +46,7 @@ class ServiceBusDeadReplies:
         return count
 
     async def drain(self, lane: int | None, take: Take) -> bool:
-        # each one, even if an earlier one has more messages than a drain takes
+        # every receiver, even if an earlier one has more messages than a drain takes
         return all([await self._drain(lane, place, take) for place in self._replies.dead(self._client, lane)])
 
     async def _drain(self, lane: int | None, place: ServiceBusReceiver, take: Take) -> bool:

@@ -50,8 +50,8 @@ class ReplyEntities:
         """Yields a receiver for each place with dead replies of the lane; for None, of the queue.
 
         A topic's dead-letter queue has replies that the queue did not accept ("Dead-lettering in auto forward
-        scenarios" of Azure's documentation). The queue itself is read if the topics do not forward: what it holds came
-        before a change of `LUCIUS_REPLIES`, and no function reads it.
+        scenarios" of Azure's documentation). The queue itself is read if the topics do not forward: its messages
+        arrived before a change of `LUCIUS_REPLIES`, and no function reads them.
         """
         kind = ServiceBusSubQueue.DEAD_LETTER
         if lane is not None:

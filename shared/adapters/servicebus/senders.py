@@ -37,7 +37,10 @@ class BusSender:
     def __init__(
         self, name: str, opened: Callable[[str], ServiceBusSender], *, send_s: float, open_s: float | None = None
     ) -> None:
-        """`send_s`: maximum seconds of a send. `open_s`: maximum seconds of a send that opens the link."""
+        """Sets the limits. `send_s`: maximum seconds of a send.
+
+        `open_s`: maximum seconds of a send that opens the link.
+        """
         self._name = name
         self._opened = opened
         self._send_s, self._open_s = send_s, open_s or send_s

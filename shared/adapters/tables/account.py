@@ -49,7 +49,7 @@ class TablesAccount:
         *,
         other_tables: Sequence[str] = (),
     ) -> None:
-        """`direct`: transport for calls on rows; the SDK creates the tables in any case."""
+        """Sets the account. `direct`: transport for calls on rows; the SDK creates the tables in any case."""
         self._service = service
         self._direct = direct
         self._version_table = version_table

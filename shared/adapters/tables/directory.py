@@ -1,11 +1,11 @@
-"""The directory of quotas over Azure Tables: one partition, whose rows stay few however many tenants it has.
+"""The directory of quotas over Azure Tables: one partition with a bounded number of rows for tenants.
 
-| row | what it has | its group |
+| row | content | its group |
 |---|---|---|
 | `TENANTS:00` to `TENANTS:1f` | tenants with quotas of their own, by a hash of the name: {tenant: [since]} | the row |
 | `DEFAULT:{gate id}` | a rule for every tenant | those whose ids begin with the same digit |
-| `OVERALL:{gate id}` | what is set for a quota over all tenants | those whose ids begin with the same digit |
-| `SETTINGS` | since when a limit of the settings concerns every tenant | the row |
+| `OVERALL:{gate id}` | the settings of a quota over all tenants | those whose ids begin with the same digit |
+| `SETTINGS` | time since which a limit of the settings concerns every tenant | the row |
 | `VERSION` | a column for each group: a random number that each change of the group replaces | |
 
 More rows of tenants make VERSION longer, which each process reads every ten seconds. Fewer rows make each one longer,

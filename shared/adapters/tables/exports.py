@@ -59,7 +59,9 @@ class TablesExports:
     """See `shared.ports.exports.LedgerExports`."""
 
     def __init__(self, account: Tables, names: Mapping[str, str], files: Files, source: str = "") -> None:
-        """`names`: the table of each role in `ROLES`. `source`: account of the tables, since the container may have
+        """Sets the tables and the container.
+
+        `names`: the table of each role in `ROLES`. `source`: account of the tables, since the container may have
         exports of several apps.
         """
         self._suffix = f"-{digest(source)[:8]}"

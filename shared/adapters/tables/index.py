@@ -114,7 +114,7 @@ class TablesIndex(TablesPurging):
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`jitter`: returns a number from 0 to 1."""
+        """Sets the tables. `jitter`: returns a number from 0 to 1."""
         super().__init__(account, table)
         self._tenants = TenantRows(account, tenants_table)
         self._sleep = sleep

@@ -24,8 +24,9 @@ T = TypeVar("T")
 
 
 class PublicType(StrEnum):
-    """Types in the order of a job's life, then those of incidents, quotas and webhooks. Each has a text that says when
-    the event occurs.
+    """Types in the order of a job's life, then those of incidents, quotas and webhooks.
+
+    Each has a text that states when the event occurs.
     """
 
     meaning: str

@@ -1,4 +1,4 @@
-"""Hints: each tells the feed writer that a commit has public events to write (R71).
+"""Hints: each notifies the feed writer of a commit with public events (R71).
 
 A hint names EVENT rows of a job, or entries of a quota's or incident's log. It is advisory: the writer reads the
 ledger, or continues from the last number that the feed has of that subject. A lost, repeated, late or reordered hint

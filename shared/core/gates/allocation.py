@@ -99,7 +99,7 @@ def count_unread_grants(record: AllocationRecord, unread: Collection[str]) -> in
 
 
 def count_room(record: AllocationRecord, joining: Sequence[str]) -> int:
-    """Returns how many joining tenants fit into the row of the record."""
+    """Returns the number of joining tenants that fit into the row of the record."""
     characters = sum(len(tenant) + _ACCOUNT_CHARACTERS for tenant in record.accounts)
     found = 0
     for tenant in joining[: max(0, MAX_TENANTS - len(record.accounts))]:
@@ -269,7 +269,7 @@ def grant_tokens(
 
 
 def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
-    """Returns when the quota's rate allows another start; None: now, or the quota has no rate."""
+    """Returns the time when the quota's rate allows another start; None: now, or the quota has no rate."""
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 

@@ -42,7 +42,7 @@ class Demand:
     weight: int
     #: active jobs of an earlier epoch
     earlier: int = 0
-    #: whether a job waits for the quota
+    #: `True` if a job waits for the quota
     has_waiting: bool = False
     #: `True` if the tenant's admission state has an earlier epoch
     is_behind: bool = False
@@ -81,7 +81,7 @@ def move_to_epoch(demand: Demand, breaker: Breaker) -> Demand:
 def count_requested(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> int:
-    """Returns how many waiting jobs would start if this quota, and broader ones over all tenants, had room.
+    """Returns the number of waiting jobs that would start if this quota, and broader ones over all tenants, had room.
 
     So an allocation grants a slot of a broad quota only to a job that the narrow quotas admit, and no slot stays idle.
     """

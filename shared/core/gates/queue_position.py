@@ -103,7 +103,7 @@ def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
 def estimate_start(
     admission: AdmissionState, found: Iterable[GateVerdict], position: int | None, now: datetime
 ) -> datetime | None:
-    """Returns when time alone admits the job at that position; None: never."""
+    """Returns the time when elapsed time alone admits the job at that position; None: never."""
     at = now
     for verdict in found:
         if position is None or (verdict.blocks and verdict.opens_at is None):
@@ -116,7 +116,7 @@ def estimate_start(
 
 
 def _estimate_by_rate(admission: AdmissionState, verdict: GateVerdict, position: int, now: datetime) -> datetime:
-    """Returns when the quota's rate has earned the starts of the jobs ahead and of this one."""
+    """Returns the time when the quota's rate has earned the starts of the jobs ahead and of this one."""
     state = rate.accrue(admission.state(verdict.gate), verdict.rule, now)
     per_hour = rate.find_rate(state, verdict.rule, now)
     if per_hour is None or state.credit is None:

@@ -38,7 +38,7 @@ def spend(state: GateState, rule: Rule | None, now: datetime) -> GateState:
 
 
 def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime | None:
-    """Returns when the next start is allowed; None: now."""
+    """Returns the time of the next allowed start; None: now."""
     at = accrue(state, rule, now)
     if at.credit is None or at.credit >= START:
         return None

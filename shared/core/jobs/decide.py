@@ -37,7 +37,7 @@ from shared.core.jobs.outcome import Outcome
 
 
 def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Outcome:
-    """Decides what `occurrence` does to the job, from its rows only."""
+    """Decides the effect of `occurrence` on the job, from its rows only."""
     match occurrence:
         case ReplyArrived(reply, progress_s, next_attempt):
             outcome = replies.decide_reply(record, reply, provenance, progress_s=progress_s)

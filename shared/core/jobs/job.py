@@ -114,8 +114,9 @@ class Step:
 
     @property
     def silent_until(self) -> datetime | None:
-        """Returns when an attempt in flight counts as silent: the end of its lease, or later while a backlog of the bus
-        explains the silence.
+        """Returns the time at which an attempt in flight counts as silent.
+
+        It is the end of its lease, or later while a backlog of the bus explains the silence.
         """
         ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
         return max(ends, default=None)

@@ -191,5 +191,8 @@ class _Check:
         self.behind += self._is_owed([entry.at for entry, _ in entries])
 
     def _is_owed(self, times: Sequence[datetime]) -> bool:
-        """Whether a row without a head is before the goal. A clock that jumps back writes an earlier time later."""
+        """Returns whether a row without a head is before the goal.
+
+        A clock that jumps back writes an earlier time later.
+        """
         return len(times) == _UNSEEN or any(at < self._goal for at in times)

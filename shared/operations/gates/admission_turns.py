@@ -313,7 +313,7 @@ async def send_follow_ups(
 async def request_due_allocations(
     context: Context, before: AdmissionState, after: AdmissionState, directory: Directory
 ) -> None:
-    """Requests the allocations that a change of the admission state needs; the sweeper repeats what is lost."""
+    """Requests the allocations that a change of the admission state needs; the sweeper repeats lost requests."""
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for gate, wants_more in demand.find_due_allocations(before, after, directory, context.clock.now()):
             await request_allocation(context, gate, after.tenant if wants_more else None)

@@ -317,7 +317,7 @@ async def _reclaim(
                 return None
             admission = admission.with_share(share)
             write = await admission_turns.prepare_write(context, stored, directory, AdmissionResult(admission))
-            # no wake-up is needed, since the next allocation opens what this reclaim closes
+            # no wake-up is needed, since the next allocation opens the quota that this reclaim closes
             write = replace(write, after=replace(write.after, wake_at=stored.admission.wake_at))
             await context.index.write_admission(write)
             counted = admission.count_used(gate)

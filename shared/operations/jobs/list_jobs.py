@@ -127,7 +127,7 @@ async def _of_key(
 
 
 def _as_of(listed: ListRow, job: Job) -> ListRow:
-    """Returns the row with what changes until the job ends, as the job has it."""
+    """Returns the row with the job's present values of the columns that change until its end."""
     return replace(
         listed,
         status=job.status.value,
@@ -195,7 +195,7 @@ async def fill_from(
         rows, more, place = found[:batch], len(found) >= ask, 0
         read += min(len(found), ask)
         while place < len(rows):
-            # at most as many are rendered as the page has room for
+            # the page renders at most the rows that it has room for
             turn: list[R] = []
             while place < len(rows) and len(turn) < limit - len(kept):
                 row = rows[place]

@@ -48,8 +48,8 @@ class Hinting:
         has_heads: bool = False,
         write_feeds: WriteFeeds | None = None,
     ) -> None:
-        """`has_heads`: hints include the heads of their rows. `write_feeds`: called before messages are sent; None:
-        each hint is a message.
+        """Sets the queue. `has_heads`: hints include the heads of their rows.
+        `write_feeds`: called before messages are sent; None: each hint is a message.
         """
         self._queue = queue
         self._write_feeds = write_feeds

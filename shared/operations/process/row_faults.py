@@ -43,7 +43,7 @@ class RowFaults:
     def lasts(self, row: str, fault: Exception, now: datetime) -> bool:
         """Returns whether the next try at the row fails too: by the kind of fault, or after an hour of failures.
 
-        A dependency that does not respond shows nothing about a row, however long the outage is.
+        A dependency that does not respond shows nothing about a row, even in a long outage.
         """
         if isinstance(fault, _LASTING) or not isinstance(fault, (Transient, *_MAY_PASS)):
             return True

@@ -15,9 +15,9 @@ from shared.refusals import Overloaded
 
 #: maximum concurrent creations
 AT_ONCE = 16
-#: maximum waiting creations; a tenant can have as many as are free, so alone half of them
+#: maximum waiting creations; a tenant can have at most as many as are free, so alone half of them
 MAX_WAITING = 128
-#: maximum seconds that a caller waits before it should ask again
+#: maximum seconds that a caller waits before it should send the request again
 LONGEST_WAIT_S = 10.0
 
 

@@ -215,8 +215,9 @@ class TopicRelay:
             one.fall_behind(now)
 
     async def _next(self, tenant: str, one: _Tenant) -> list[FeedEvent]:
-        """Returns the events after the last sent one, as many as are in memory or on one page. Empty if they cannot be
-        read.
+        """Returns the events after the last sent one that are in memory or on one page.
+
+        Empty if they cannot be read.
         """
         try:
             if one.is_unread:

@@ -215,7 +215,10 @@ async def _withdraw(
 
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored, *, silent: bool = False) -> None:
-    """Race restart: one of two sweeps names the new instance, and both start that one."""
+    """Restarts a job in a new orchestration.
+
+    Race restart: one of two sweeps names the new instance, and both start that one.
+    """
     record = stored.record
     old = record.job.instance_id
     ended = OrchestrationEnded(old, silent)
@@ -328,7 +331,7 @@ async def _waiting_for(
 
 
 def silent_looks(record: Record) -> int:
-    """Returns how many wake-ups in a row an orchestration may ignore: three, doubled for each restart, up to 96.
+    """Returns the number of consecutive wake-ups that an orchestration may ignore: 3, doubled per restart, up to 96.
 
     So an engine that is down for a day costs a few restarts for each job, not hundreds.
     """

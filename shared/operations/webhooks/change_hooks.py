@@ -77,7 +77,7 @@ async def change_in_turn(
 ) -> Hook:
     """Applies `decide` again after each conflict. `decide` may return the webhook unchanged.
 
-    Raises Contended, what `decide` raises, and as `write_change` does.
+    Raises Contended, and errors of `decide` and of `write_change`.
     """
 
     async def change() -> Hook:

@@ -335,8 +335,9 @@ _ACTS = st.lists(
 def test_a_recount_gives_what_the_transactions_gave(
     acts: list[tuple[str, int, str, str | None]], most: int, per_hour: int | None
 ) -> None:
-    """Whatever happened: the counts are those of the rows, no gate has more inside than it may, no line is forgotten,
-    and nobody waits whose gates are open once somebody has looked."""
+    """After any acts the counts are those of the rows, no gate exceeds its limit, no queue is lost, and no job waits at
+    open gates after a look.
+    """
     rule = Rule(max_active=most, max_per_hour=per_hour, emergency_max_active=1)
     tenant = OneTenant(GateState(gate=TENANT, rule=rule), GateState(gate=type_gate("T1"), rule=Rule(max_active=1)))
     for number, (act, which, priority, source) in enumerate(acts):

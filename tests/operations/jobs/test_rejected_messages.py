@@ -83,7 +83,7 @@ async def test_what_no_job_can_take_stays(world: World, body: bytes | None, reas
 
 @pytest.mark.parametrize("id_", ["", "x", "rej_1_2", "rej_9999999999999_" + "0" * 24, "rej_0000000000001_" + "0" * 24])
 async def test_an_unknown_message_is_not_found(world: World, id_: str) -> None:
-    """Whatever the id looks like."""
+    """For any form of the id."""
     with pytest.raises(RejectedNotFound):
         await redrive(world, id_)
 
