@@ -25,6 +25,9 @@ _RAISING = ("shared", "triggers")
 #: packages with public docstrings
 _PACKAGES = tuple(f"packages/lucius-{name}" for name in ("client", "service", "checkout"))
 _DOCUMENT = "docs/openapi.json"
+#: Python files, except three services whose docstrings still have these openings
+_CODE = ("*.py", *(f":!platform_service/{name}" for name in ("embedding", "ocr", "sis")))
+_OPENINGS = '^ *"""((How|What|Where|Who)(ever)?|Whether|Which|Whose|Why|Nobody|Somebody) '
 
 
 def refused_phrases(words: str) -> re.Pattern[str]:
@@ -81,7 +84,7 @@ def _described(document: Any) -> Iterator[str]:
 
 
 def main() -> int:
-    """Prints the refused phrases. Returns 1 if there are any."""
+    """Prints the refused phrases and openings of docstrings. Returns 1 if there are any."""
     refused = refused_phrases((ROOT / "docs" / "contributing" / "words.md").read_text("utf-8"))
     pages = (f"{each}/*.md" if "." not in each else each for each in _PAGES)
     names = ["git", "ls-files", *pages, *_MODULES, *(f"{each}/*.py" for each in (*_RAISING, *_PACKAGES)), _DOCUMENT]
@@ -92,6 +95,8 @@ def main() -> int:
         for line, text in texts_of(name, (ROOT / name).read_text("utf-8"))
         for phrase in refused.finditer(text)
     ]
+    openings = ["git", "grep", "-nE", _OPENINGS, "--", *_CODE]
+    wrong += subprocess.run(openings, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return 1 if wrong else 0
 

@@ -1,4 +1,4 @@
-"""Where the RESULT of an ended attempt is stored, so that no delivery repeats its work."""
+"""The stored RESULT of an ended attempt: no delivery repeats the work of the attempt."""
 
 from __future__ import annotations
 
