@@ -134,7 +134,7 @@ def loads(jobs_per_s: float) -> list[Load]:
 DEFAULTS = {
     "Standard namespace, events `feed`": (1, "`serviceBusSku`: Premium, 10 units"),
     "sweeper (`LUCIUS_SWEEPERS`)": (1, "`LUCIUS_SWEEPERS`"),
-    "ledger account": (1, "not built ([the way to grow](#the-way-to-grow))"),
+    "ledger account": (1, "not built ([steps to grow](#steps-to-grow))"),
     "Functions instance of 2 GB": (100, "`scale.maximumInstances`, and the subscription's quota"),
 }
 CONSUMPTION_GROWS = "`schedulerSku`: Dedicated, 3 units at most; then more task hubs"

@@ -221,7 +221,9 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, TargetState]] = {
         _E.STEP_FAILED_FINAL: TargetState(_J.CANCELLED, "R11: the attempt in flight ended"),
         _E.CANCEL: TargetState(_J.CANCELLING, "R11: idempotent, a repeated request changes nothing"),
         _E.RESTART: TargetState(_J.CANCELLING, "R18: its orchestration ended before it did"),
-        _E.ORCHESTRATION_FAILED: TargetState(_J.CANCELLED, "R18: five restarts, the maximum, and a cancel was requested"),
+        _E.ORCHESTRATION_FAILED: TargetState(
+            _J.CANCELLED, "R18: five restarts, the maximum, and a cancel was requested"
+        ),
         _E.SIBLINGS_IN_FLIGHT: TargetState(_J.CANCELLING, "R12: CANCELLED when the last attempt in flight ends"),
     },
     _J.SUCCEEDED: {},
