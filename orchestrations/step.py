@@ -42,7 +42,7 @@ class Waits:
         self.look_no = 1
 
     def open(self, *names_: str) -> list[Any]:
-        """Returns the tasks for the next wake-up and for those of the names that have not been heard."""
+        """Returns the tasks for the next wake-up and for those of the names that have not been received."""
         names = (*names_, durable_names.look_event(self.look_no))
         for name in names:
             if name not in self._tasks:

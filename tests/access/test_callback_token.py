@@ -27,7 +27,7 @@ def test_a_token_grants_what_it_was_signed_for() -> None:
 
 
 def test_keys_are_changed_without_a_pause() -> None:
-    """The first key signs, all verify; a key that was taken away verifies no more."""
+    """The first key signs, all verify; a removed key no longer verifies."""
     token = sign_token(GRANT, [OLD], deployment="prod")
     assert verify_token(token, [NEW, OLD], START, deployment="prod") == GRANT
     assert sign_token(GRANT, [NEW, OLD], deployment="prod").split(".")[1] == "k2"

@@ -248,7 +248,7 @@ async def test_what_one_request_learned_opens_nothing_to_the_next() -> None:
     with pytest.raises(PermissionError):
         await other.read_active("acme", "job_1")
     assert (await own.tenants(), await other.tenants()) == (["acme"], [])
-    # the tenant is awake, so its next job wakes it no more, through any store of this process
+    # the tenant is awake, so its next job does not wake it again, through any store of this process
     account.calls.clear()
     again = TenantIndex(index, ACME, moving=True)
     await again.reserve(replace(job, job_id="job_2", idempotency_hash="h"), replacing=None)

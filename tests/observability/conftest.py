@@ -24,7 +24,7 @@ from tests.running_stack import RunningStack
 
 __all__ = ["world"]
 
-#: stands in place of secrets and payloads; no log, span or metric may contain it
+#: replaces secrets and payloads; no log, span or metric may contain it
 MARKER = "mArKeR-7f3a"
 
 

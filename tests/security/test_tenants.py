@@ -79,7 +79,7 @@ def test_one_who_only_sees_all_changes_nothing(door: Door) -> None:
     job_id = door.job(doc_id="only seen")
 
     def changes_by_callers() -> list[Any]:
-        # the app's own go on meanwhile
+        # the app's own requests are served meanwhile
         events = door.get(f"/v1/jobs/{job_id}/events").json()["events"]
         return [event for event in events if event["source"] == "http"]
 

@@ -300,7 +300,7 @@ async def test_an_issuer_that_is_away_stops_nobody_known(world: World) -> None:
 
 
 async def test_a_withdrawn_key_ends(world: World) -> None:
-    """A key that the issuer publishes no more is refused after the next fetch."""
+    """A key that the issuer no longer publishes is refused after the next fetch."""
     token = world.token()
     await world.caller(token)
     for _ in range(3):

@@ -73,7 +73,7 @@ async def test_heartbeats_come_as_often_as_the_peer_expects() -> None:
 
 
 async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixture) -> None:
-    """A peer that sends no open frame and one that falls silent are disconnected, and get no more messages."""
+    """A peer that sends no open frame and one that stops sending are disconnected, and get no more messages."""
     broker = Broker(SystemClock())
     queue = broker.add_queue(QueueDescription("q"))
     # the silent one has all the time it needs to open

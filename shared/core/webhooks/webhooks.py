@@ -19,7 +19,7 @@ class HookFormat(StrEnum):
     """The format of a delivery's body."""
 
     CLOUDEVENTS = "cloudevents"
-    """The event as it stands in the feed."""
+    """The event as in the feed."""
     SLACK = "slack"
     """A message for an incoming webhook of Slack."""
     TEAMS = "teams"

@@ -233,7 +233,7 @@ def test_nothing_holds_it_shut_for_ever(moves: list[tuple[str, bool, int]], cool
 
 
 def test_a_reset_closes_it_and_leaves_nothing() -> None:
-    """A new epoch: jobs of before count no more, and the first cool-down is the rule's; again it changes nothing."""
+    """In the new epoch earlier jobs do not count, and the first cool-down is the rule's; it is idempotent."""
     life = opened()
     fresh = reset(life.breaker)
     assert fresh == Breaker(epoch=life.breaker.epoch + 1)

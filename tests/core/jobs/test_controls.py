@@ -52,7 +52,7 @@ def test_pause_means_drained_and_the_backoff_stands_still() -> None:
 
 
 def test_resume_takes_a_pause_back() -> None:
-    """A resume while PAUSING goes on as if nothing had been asked."""
+    """A resume while PAUSING cancels the pause."""
     story = Story()
     story.recorded()
     asked(story, ControlKind.PAUSE)

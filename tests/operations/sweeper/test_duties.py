@@ -145,7 +145,7 @@ async def test_an_hour_has_one_pass_that_does_what_is_done_once(world: World, mo
 
 
 class Killed(BaseException):
-    """The process is no more."""
+    """The process is killed."""
 
 
 @pytest.mark.parametrize("duty", [name for name in _NAMES if _NAMES.index(name) > _NAMES.index("more looks")])

@@ -68,7 +68,7 @@ async def test_an_answer_that_was_lost_is_asked_for_again(given: Hooked) -> None
     "since", ["another body", "other events", "none before", "changed", "rotated", "removed", "forgotten"]
 )
 async def test_a_key_of_another_webhook(given: Hooked, since: str) -> None:
-    """Its secret is shown no more, and one that was removed is not made again while its log is kept."""
+    """Its secret is not shown again, and a removed webhook is not created again while its log is kept."""
     context, request = given.world.context, Request(url="https://receiver.example", after=2)
     await given.finished()
     hook, _ = await create_hook(context, TENANT, request, BY, key="mine")
