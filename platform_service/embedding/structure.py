@@ -1,4 +1,4 @@
-"""What a line of a page is: a row of a table, a field of a form, a heading, or prose."""
+"""Classifies the lines of a page: rows of tables, fields of forms, headings and prose."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def field(text: str) -> tuple[str, str] | None:
 
 
 def is_laid_out(line: str) -> bool:
-    """Whether the line stands for itself, as a row or a field does, so that no other line continues it."""
+    """Returns whether the line is complete, as a row or a field is, so that no other line continues it."""
     return is_row(line) or field(line) is not None
 
 
 def is_heading(line: str, after: str) -> bool:
-    """Whether a line heads what comes after it: a short line without a full stop, above prose, rows or fields."""
+    """Returns whether a line is a heading: a short line without a full stop, above prose, rows or fields."""
     if not after or len(line) > MAX_HEADING or line[-1:] in ".!?,;" or is_laid_out(line):
         return False
     return after[-1:] in ".!?" or len(after) > MAX_HEADING or is_laid_out(after)
@@ -58,7 +58,7 @@ def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
 
 
 def is_item(row: Sequence[str]) -> bool:
-    """Whether a row is an item of a list: a number or a bullet, and its text."""
+    """Returns whether a row is an item of a list: a number or a bullet, and its text."""
     return len(row) == 2 and not _LETTER.search(row[0])
 
 

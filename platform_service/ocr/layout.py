@@ -102,7 +102,7 @@ def _gutter(runs: Sequence[Run[T]]) -> tuple[float, float, float] | None:
 
 
 def _left_edges(runs: Sequence[Run[T]]) -> list[float]:
-    """Where several runs begin: the least left edge of each group of edges that differ by less than a letter."""
+    """Returns the least left edge of each group of runs whose left edges differ by less than a letter."""
     edges: list[list[float]] = []
     for run in sorted(runs, key=lambda run: run.left):
         if edges and run.left - edges[-1][0] < run.height / 2:

@@ -1,4 +1,4 @@
-"""What may be an answer in a passage: sentences, two sentences, rows of tables, and labels with their values."""
+"""Finds the possible answers in a passage: sentences, two sentences, rows of tables, and labels with their values."""
 
 from __future__ import annotations
 

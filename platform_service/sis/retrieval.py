@@ -77,7 +77,7 @@ class Retrieval:
         return sorted(scored, key=lambda each: (-each.score, each.passage.index))[:top_k]
 
     def candidates(self, question: str, passages: list[ScoredPassage]) -> list[ScoredCandidate]:
-        """What may be the answer in these passages, best first."""
+        """Returns the possible answers in these passages, best first."""
         vector = self._embedder.embed([question])[0]
         found = [(scored, each) for scored in passages for each in candidates(scored.passage.text)]
         cosines = self._embedder.embed([_words(each) for _, each in found]) @ vector
@@ -133,7 +133,7 @@ class Retrieval:
 
 
 def _is_near_miss(asked: _Asked, candidate: Candidate, own: set[str]) -> bool:
-    """Whether the candidate has every word of the question but one, which names a thing that the document lacks."""
+    """Returns whether the candidate has every word of the question but one that names a thing the document lacks."""
     if candidate.label and set(stems(candidate.label)) <= asked.stems:
         return False
     missing = [each for each, like in asked.absent.items() if not like & own]

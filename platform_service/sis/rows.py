@@ -1,4 +1,4 @@
-"""Which row of a table a question names, and which of its cells it asks for."""
+"""Finds the row of a table that a question names, and the cells that it asks for."""
 
 from __future__ import annotations
 
