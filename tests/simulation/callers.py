@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shared.archive_refusals import JobArchived
 from shared.contracts.envelope import Envelope
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.history import Origin
@@ -158,7 +159,7 @@ class Callers:
                     )
                 except (HostDown, Transient):
                     break
-                except (JobNotFound, ControlNotPossible):
+                except (JobNotFound, JobArchived, ControlNotPossible):
                     continue
             else:
                 if self.promised[number]:
@@ -205,7 +206,7 @@ class Callers:
             await self.host.serve(
                 control_job(self._world.context, self._world.orchestrations, job_id, ControlKind.RESUME, origin)
             )
-        except (HostDown, JobNotFound, ControlNotPossible):
+        except (HostDown, JobNotFound, JobArchived, ControlNotPossible):
             return
 
     async def _redrive(self, job_id: str) -> bool:
@@ -217,8 +218,7 @@ class Callers:
             return False
         except (NotRedrivable, LimitReached):
             return True
-        except JobNotFound:
-            # archived meanwhile
+        except (JobNotFound, JobArchived):
             if self.plan.retention is None:
                 raise
         return True
