@@ -89,9 +89,7 @@ def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance)
     return make_transition(record, after, EventType.LEASE_RENEWED, provenance, step=step)
 
 
-def record_publish_failure(
-    record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance
-) -> Outcome:
+def fail_publish(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
     """Starts the next dispatch backoff of the same attempt. After the last one, the step fails permanently (R8)."""
     step = _find_step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:

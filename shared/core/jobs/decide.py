@@ -47,7 +47,7 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
         case RenewLease(step_id, attempt_no):
             return attempts.renew(record, step_id, attempt_no, provenance)
         case PublishFailed(step_id, attempt_no, message):
-            return attempts.record_publish_failure(record, step_id, attempt_no, message, provenance)
+            return attempts.fail_publish(record, step_id, attempt_no, message, provenance)
         case DeadlinePassed(step_id, attempt_no):
             return attempts.apply_deadline(record, step_id, attempt_no, provenance)
         case TimePassed(step_id):

@@ -13,7 +13,7 @@ def backoff_s(backoffs: Sequence[float], failures: int, *, job_id: str, step_id:
     """Returns entry number `failures` (from 1) of the cause's list, plus a fixed jitter. The last entry repeats.
 
     Dispatch failures are different: after the last entry there is no further try
-    (`shared.core.jobs.attempts.record_publish_failure`).
+    (`shared.core.jobs.attempts.fail_publish`).
 
     The jitter is a hash of (job, step, attempt), so repeated computation gives the same time.
     """
