@@ -386,9 +386,9 @@ def _find_input_ref(record: Record, step: Step) -> Ref:
     before = record.before(step)
     if not before:
         return record.job.input_ref
-    if (made := before[-1].made) is None:
+    if (ref := before[-1].next_input) is None:
         raise LookupError(f"step {before[-1].step_id} succeeded without a workspace")
-    return made
+    return ref
 
 
 def make_workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:

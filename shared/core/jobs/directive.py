@@ -59,7 +59,7 @@ def _input_refs(record: Record, step: Step) -> dict[str, Reference] | None:
     same ones.
     """
     before = record.before(step)
-    return {each.step_id: _reference(each.made) for each in before} if len(before) > 1 else None
+    return {each.step_id: _reference(each.next_input) for each in before} if len(before) > 1 else None
 
 
 def _reference(ref: Any) -> Reference:

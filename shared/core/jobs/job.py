@@ -133,7 +133,7 @@ class Step:
         return max(began, self.lease_expires_at - timedelta(seconds=self.timings.ack_timeout_s))
 
     @property
-    def made(self) -> Ref | None:
+    def next_input(self) -> Ref | None:
         """Returns the input of the next step: the result, or the whole workspace if the RESULT names none."""
         return self.result_ref or self.workspace_ref
 

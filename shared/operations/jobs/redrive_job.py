@@ -114,9 +114,9 @@ def _refuse_expired(context: Context, new: Record) -> None:
     """Refuses a result in the workspace whose retention is over, since its reader would fail (R47)."""
     retention, now = context.settings.retention, context.clock.now()
     for step in new.steps:
-        if not step.carried or step.made is None or step.completed_at is None:
+        if not step.carried or step.next_input is None or step.completed_at is None:
             continue
-        end = retention.end(step.made["uri"], step.completed_at)
+        end = retention.end(step.next_input["uri"], step.completed_at)
         if end is not None and end <= now:
             detail = (
                 f"the result of step {step.step_id} is retained until {end:%Y-%m-%d}, and the new job would reuse it; "
