@@ -98,13 +98,15 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
     _S.INITIATED: {
         _T.LANE_BACKLOG: TargetState(_S.INITIATED, "R8: LUCIUS's own backlog is not a failure"),
         _T.RENEW: TargetState(_S.INITIATED, "R4: the same attempt is published again"),
-        _T.ACK: TargetState(_S.PROCESSING, "R5: a service took the attempt up"),
+        _T.ACK: TargetState(_S.PROCESSING, "R5: a service acknowledged the attempt"),
         _T.HEARTBEAT: TargetState(_S.PROCESSING, "R6: a heartbeat before the ACK counts as the ACK"),
         _T.SUCCEED: TargetState(_S.SUCCEEDED, "R6: a RESULT may overtake its ACK"),
         _T.FAIL_RETRY: TargetState(
             _S.FAILED_RETRY, "R8: no ACK in time, or a retryable RESULT before the ACK; attempts left"
         ),
-        _T.FAIL_FINAL: TargetState(_S.FAILED_FINAL, "R8: exhausted, not retryable, or it could not be published"),
+        _T.FAIL_FINAL: TargetState(
+            _S.FAILED_FINAL, "R8: no attempts left, not retryable, or it could not be published"
+        ),
         _T.CANCEL: TargetState(_S.CANCELLED, "R11: CANCELLING ends with the attempt"),
     },
     _S.PROCESSING: {
