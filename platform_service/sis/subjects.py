@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from platform_service.sis.words import STOP, plain_words, stem, stems, tokens
 
 #: a noun phrase begins after one of these
@@ -31,15 +33,24 @@ GENERAL = frozenset(
 )
 #: stems of words for a sum of money, which a candidate with a sum need not repeat
 SUMS = frozenset(stems("cost fee price sum"))
+#: end of a sentence; the capital after it is no name
+_END = re.compile(r"[.!?]\s")
 
 
 def names(question: str) -> list[str]:
-    """The words with a capital, and the codes, in lower case; none of a question whose words all have a capital."""
-    written = tokens(question)[1:]
-    if all(word[0].isupper() for word in written):
+    """The words with a capital, and the codes, in lower case; none of a question whose words all have a capital. First
+    words of sentences and stop words are no names.
+    """
+    written = tokens(question)
+    if all(word[0].isupper() for word in written[1:]):
         return []
-    words = zip(written, plain_words(question)[1:], strict=True)
-    return [word for token, word in words if token.istitle() or (token[0].isalpha() and any(map(str.isdigit, token)))]
+    return [
+        word
+        for token, word, is_first in zip(written, plain_words(question), _first_words(question), strict=True)
+        if not is_first
+        and word not in STOP
+        and (token.istitle() or (token[0].isalpha() and any(map(str.isdigit, token))))
+    ]
 
 
 def subjects(question: str) -> list[str]:
@@ -48,7 +59,7 @@ def subjects(question: str) -> list[str]:
     in_phrase = verb_follows = False
     length = 0
     words = plain_words(question)
-    for place, (token, word) in enumerate(zip(tokens(question), words, strict=True)):
+    for place, (token, word, is_first) in enumerate(zip(tokens(question), words, _first_words(question), strict=True)):
         before = words[place - 1] if place else ""
         # in `does the client order ...` a word after the first one of a phrase may be the verb
         verb_follows |= word in _AUXILIARIES and before not in ("what", "who", "which", "where")
@@ -57,7 +68,12 @@ def subjects(question: str) -> list[str]:
             continue
         length += 1
         is_noun = in_phrase and not (verb_follows and length > 1) and not word.endswith("ed")
-        is_name = place > 0 and token[0].isupper()
+        is_name = not is_first and token[0].isupper()
         if (is_noun or is_name or before == "how") and stem(word) not in GENERAL:
             found.append(word)
     return found
+
+
+def _first_words(question: str) -> list[bool]:
+    """For each word, `True` if it is the first of a sentence."""
+    return [place == 0 for sentence in _END.split(question) for place, _ in enumerate(tokens(sentence))]

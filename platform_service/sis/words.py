@@ -88,4 +88,5 @@ class Rarity:
     def _found(self, each: str, text_stems: set[str]) -> float:
         if each in text_stems:
             return 1.0
-        return max((cosine for like, cosine in self._like.get(each, {}).items() if like in text_stems), default=0.0)
+        like = self._like.get(each, {})
+        return max((like[found] for found in like.keys() & text_stems), default=0.0)

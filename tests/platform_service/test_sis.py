@@ -137,6 +137,8 @@ The next meeting is on 6 November 2025 at 18:30 in the same room. The meeting cl
         (ORDER, "How much is the valve?", "Valve, Ray, red, 3.20"),
         (ORDER, "How much is the red?", "Valve, Ray, red, 3.20"),
         (DUTIES, "Who repairs the roof?", "2. The landlord repairs the roof within ten days."),
+        (PARTS, "Look at the table. What is the price of the valve?", "Part: Valve, Price: 3.20"),
+        (PARTS, "What is the price of the valve that I need?", "Part: Valve, Price: 3.20"),
         (MINUTES, "Who chaired the meeting?", "Ines Holm (chair)"),
         (MINUTES, "When is the next meeting?", "The next meeting is on 6 November 2025 at 18:30 in the same room."),
     ],
