@@ -70,7 +70,7 @@ bench-peers: setup-dev ## run the same job on LUCIUS, DBOS, Celery and Restate i
 bench-bus: setup-dev ## measure the Service Bus emulator
 	@$(PY) -m benchmarks.bus
 
-quality: setup-dev ## measure OCR, EMBEDDING and SIS on made documents, scans and questions; SEED=x makes the held-out half again, FAILURES=1 shows failed questions of the other half, CONSTANTS=1 changes each constant of the services, RECORD=after keeps the figures
+quality: setup-dev ## measure OCR, EMBEDDING and SIS on generated documents, scans and questions; SEED=x regenerates the held-out half, FAILURES=1 shows failed questions of the other half, CONSTANTS=1 changes each constant of the services, RECORD=after keeps the figures
 	@$(PY) -m benchmarks.quality $(if $(SEED),--seed $(SEED)) $(if $(FAILURES),--failures) $(if $(CONSTANTS),--constants) $(if $(RECORD),--record $(RECORD))
 
 bench-host: setup-dev ## measure the Functions host and its durable engine

@@ -25,7 +25,9 @@ def _plain(text: str) -> str:
 
 
 def is_right(question: Question, answer: str | None) -> bool:
-    """A right answer has every expected value, no value of a neighbour, and is short; one that is not there is null."""
+    """Returns whether an answer is correct: it has every expected value, no value of a neighbour, and is short. The
+    correct answer to an absent fact and to a near miss is null.
+    """
     if question.kind in ("absent", "near"):
         return answer is None
     if answer is None or len(answer) > LONGEST_ANSWER:
