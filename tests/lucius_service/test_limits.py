@@ -114,6 +114,21 @@ async def test_hung_work_ends_its_attempt_and_its_heartbeats(
     assert "HEARTBEAT" in sender.kinds()
 
 
+async def test_an_error_of_the_record_loses_no_result(
+    account: BlobAccount, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The RESULT is sent, heartbeats end, and the service works on the next attempt."""
+
+    def fails(*_: Any) -> bytes:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(workspace, "write_once", fails)
+    step = Stubborn(listens=False)
+    step.release.set()
+    results = await serve(step, Sender(), account, workspace, 2)
+    assert [result["status"] for result in results] == ["SUCCEEDED"] * 2
+
+
 @pytest.mark.usefixtures("short_grace")
 async def test_silence_is_a_limit_where_it_is_declared(account: BlobAccount, workspace: Workspace) -> None:
     """Heartbeats of work that reports nothing end, and so does the attempt."""

@@ -11,10 +11,12 @@ from lucius_service import replies
 from lucius_service.directive import Directive
 from lucius_service.errors import STORAGE_DENIED, FailedFinal, FailedRetry
 from lucius_service.results import ResultStore, publish_result
+from lucius_service.step import declared
 from lucius_service.work import Work
 from lucius_service.workspace_io import Workspace
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import new_directive
+from tests.lucius_service.killed_service import KilledStep
 
 NAME = "probe/out.txt"
 
@@ -63,8 +65,8 @@ def test_a_result_is_metadata_of_its_blob(ended: Ended, metrics: dict[str, Any])
     assert ended.account.download(ended.base + NAME) == b"done"
 
 
-@pytest.mark.parametrize("case", ["failed", "too large", "another blob", "no blob", "no name"])
-def test_any_other_result_is_a_blob_of_its_own(ended: Ended, case: str) -> None:
+@pytest.mark.parametrize("case", ["failed", "too large", "another blob", "no blob", "no name", "immutable blob"])
+def test_any_other_result_is_a_blob_of_its_own(ended: Ended, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And of two of them, the first one is sent by both deliveries."""
     store = ended.store("" if case == "no name" else NAME)
     match case:
@@ -75,6 +77,21 @@ def test_any_other_result_is_a_blob_of_its_own(ended: Ended, case: str) -> None:
             result = ended.writes(name="probe/other.txt")
         case "no blob":
             result = replies.succeeded(ended.directive, Work(ended.base + NAME, {}))
+        case "immutable blob":
+            result = ended.writes()
+            transport = ended.workspace._service._pipeline._transport
+            send = transport.send
+
+            def refuse(request: Any, **named: Any) -> Any:
+                if "comp=metadata" not in request.url:
+                    return send(request, **named)
+                # Azurite has no immutability policies, so it gets another request
+                request.method, request.url = "GET", request.url.split("?")[0]
+                response = send(request, **named)
+                response.status_code = 409
+                return response
+
+            monkeypatch.setattr(transport, "send", refuse)
         case _:
             result = ended.writes(x="y" * (6_000 if case == "too large" else 0))
     assert store.keep(ended.directive, result) == result
@@ -96,6 +113,15 @@ def test_of_two_deliveries_at_once_the_result_belongs_to_the_content(ended: Ende
     assert [ended.store().keep(ended.directive, each) for each in (first, second)] == [first, second]
     assert ended.store().find(ended.directive) == second
     assert ended.account.download(ended.base + NAME) == b"2"
+
+
+@pytest.mark.parametrize("name", [None, 7])
+def test_the_name_of_a_result_is_a_text(name: Any) -> None:
+    """A service with another value does not start."""
+    step = KilledStep()
+    step.result_name = name
+    with pytest.raises(ValueError, match=f"result_name is {name}; it must be a text"):
+        declared(step)
 
 
 @pytest.mark.parametrize("planted", ["another lease", "%ff", "[]", "[" * 5_000])

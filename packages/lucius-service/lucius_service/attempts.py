@@ -258,8 +258,9 @@ class Attempts:
         result["metrics"] = result.get("metrics", {}) | {"duration_s": round(time.monotonic() - began, 3)}
         try:
             return await asyncio.to_thread(self._store.keep, directive, result)
-        except (StepFailed, ValueError) as error:
-            # without the record, a redelivery repeats the work, which is allowed; the RESULT is published anyway
+        except Exception as error:
+            # without the record, a redelivery repeats the work, which is allowed; the RESULT is published anyway. An
+            # error here would end the worker, while the attempt's heartbeats continue
             log.warning(
                 "%s step %s: RESULT not recorded: %s",
                 *(directive.jobId, directive.stepId, error),

@@ -170,6 +170,8 @@ def declared(step: Step) -> Declared:
         raise ValueError(f"silent_s is {silent_s!r}; it must be a number over 0, or None")
     subscription = getattr(step, "subscription", "") or step.step_type.lower()
     result_name = getattr(step, "result_name", Declared.result_name)
+    if not isinstance(result_name, str):
+        raise ValueError(f"result_name is {result_name!r}; it must be a text")
     return Declared(isolation, silent_s, subscription, getattr(step, "heartbeat_s", None), result_name)
 
 

@@ -141,11 +141,13 @@ class Workspace:
                 return {}
 
     def set_metadata(self, uri: str, metadata: dict[str, str]) -> bool:
-        """Replaces the metadata of a blob, which changes its ETag. Returns whether the blob exists."""
+        """Replaces the metadata of a blob, which changes its ETag. Returns `False` if there is no blob, or if it cannot
+        be changed, for instance under an immutability policy.
+        """
         with storage_faults():
             try:
                 self._blob(uri).set_blob_metadata(metadata)
-            except ResourceNotFoundError:
+            except (ResourceNotFoundError, ResourceExistsError):  # the latter is any 409
                 return False
         return True
 
