@@ -24,7 +24,7 @@ class FeedFirst:
     """Writes feeds for a process, except those of tenants whose feed it could not write a moment ago."""
 
     def __init__(self, context: Callable[[], Context]) -> None:
-        """Sets the queue and the context, which must cover all tenants."""
+        """Sets the context, which must be of all tenants."""
         self._context = context
         self._left: dict[str, datetime] = {}
 

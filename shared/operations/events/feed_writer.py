@@ -100,8 +100,8 @@ async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
 
 
 async def write_own(context: Context, hints: Sequence[Hint]) -> list[Hint]:
-    """Writes the events of commits of this process, in `_OWN_WRITE_S` and without waits for other writers. Returns the
-    hints that it could not write. Raises nothing.
+    """Writes the events of commits of this process, in `_OWN_WRITE_S` and `_OWN_TRIES` at most. Returns the hints that
+    it could not write. Raises nothing.
     """
     events, left = context.require_events(), list[Hint]()
     until = asyncio.get_running_loop().time() + _OWN_WRITE_S
