@@ -235,8 +235,8 @@ def test_a_wrong_share_of_traces_stops_the_deployment(compiler: Compiler, tmp_pa
     """Without it the app would not start. The template takes no text that the app refuses."""
     shutil.copytree(ROOT / "infra", tmp_path / "infra")
     bicep = tmp_path / "infra" / "bicep"
-    shares = ["0", "1", "0.1", "0.125", "0.0"]
-    others = ["0.", "1.1", "2", "-0.1", ".5", "0,1", "00.1", "0.1x", "0.1.2", "10%", "ten"]
+    shares = ["0", "1", "0.1", "0.125", "0.0", "1.0"]
+    others = ["0.", "1.", "1.1", "1.01", "10", "2", "-0.1", ".5", "0,1", "00.1", "0.1x", "0.1.2", "10%", "ten"]
     for text in shares:
         assert 0 <= setting_values.share(text) <= 1
     (bicep / "shares.bicep").write_text(

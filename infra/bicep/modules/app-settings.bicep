@@ -96,11 +96,11 @@ param tuning tuningType = {}
 param traceRatio string = '0.1'
 
 @export()
-@description('Whether a text is a share as LUCIUS_TRACE_RATIO needs it, from 0 to 1: `0`, `1`, or `0.` and digits.')
+@description('Whether a text is a share as LUCIUS_TRACE_RATIO needs it, from 0 to 1: `0`, `0.` and digits, `1`, or `1.` and zeros.')
 func isShare(value string) bool =>
-  value == '1' || value != '0.' && empty(filter(
+  !endsWith(value, '.') && empty(filter(
     range(0, length(value)),
-    index => !contains(index == 0 ? '0' : index == 1 ? '.' : '0123456789', substring(value, index, 1))
+    index => !contains(index == 0 ? '01' : index == 1 ? '.' : startsWith(value, '1') ? '0' : '0123456789', substring(value, index, 1))
   ))
 
 @description('Required. Connection string of Application Insights.')
