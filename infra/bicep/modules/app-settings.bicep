@@ -100,7 +100,11 @@ param traceRatio string = '0.1'
 func isShare(value string) bool =>
   !endsWith(value, '.') && empty(filter(
     range(0, length(value)),
-    index => !contains(index == 0 ? '01' : index == 1 ? '.' : startsWith(value, '1') ? '0' : '0123456789', substring(value, index, 1))
+    index =>
+      !contains(
+        index == 0 ? '01' : index == 1 ? '.' : startsWith(value, '1') ? '0' : '0123456789',
+        substring(value, index, 1)
+      )
   ))
 
 @description('Required. Connection string of Application Insights.')
