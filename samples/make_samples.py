@@ -131,7 +131,7 @@ INVOICE_FOOT = ["Please pay into account 4471 at Oakbridge Savings Bank.", "Ques
 
 
 def manual_pdf() -> bytes:
-    """Four pages, born digital."""
+    """Returns a PDF of four pages with a text layer."""
     pdf = FPDF(format="A4")
     pdf.set_creation_date(MADE_AT)
     pdf.set_title("Brightwater BW-40: operation and maintenance")
@@ -156,7 +156,7 @@ def manual_pdf() -> bytes:
 
 
 def minutes_scan_pdf() -> bytes:
-    """One page: grey, a little crooked and speckled, as from a tired office scanner; no text layer."""
+    """Returns a PDF of one scanned page: grey, skewed and speckled, without a text layer."""
     letter = FPDF(format="A4")
     letter.set_margin(25)
     letter.add_page()
@@ -183,7 +183,7 @@ def minutes_scan_pdf() -> bytes:
 
 
 def invoice_png() -> bytes:
-    """A picture of an invoice, with a table."""
+    """Returns a picture of an invoice, with a table."""
     page = Image.new("L", (1000, 1300), 255)
     draw = ImageDraw.Draw(page)
     font, bold = ImageFont.load_default(size=26), ImageFont.load_default(size=38)

@@ -25,9 +25,7 @@ def _plain(text: str) -> str:
 
 
 def is_right(question: Question, answer: str | None) -> bool:
-    """Returns whether an answer is correct: it has every expected value, no value of a neighbour, and is short. The
-    correct answer to an absent fact and to a near miss is null.
-    """
+    """Returns whether an answer is short and has each expected value and no forbidden one; None if none is expected."""
     if question.kind in ("absent", "near"):
         return answer is None
     if answer is None or len(answer) > LONGEST_ANSWER:

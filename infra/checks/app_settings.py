@@ -54,7 +54,7 @@ _PREMIUM_ONLY = frozenset(
 
 
 def known() -> frozenset[str]:
-    """The settings that a template may set: those that the app reads in Azure, and those of the platform."""
+    """Returns the settings that a template may set: those that the app reads in Azure, and those of the platform."""
     read = frozenset(setting.name for setting in SETTINGS) - _LAPTOP
     return read | _NEEDED | frozenset(_NEEDED_WITH.values()) | _PLATFORM | _PREMIUM_ONLY
 

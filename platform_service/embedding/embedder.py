@@ -18,7 +18,7 @@ Vectors = NDArray[np.float32]
 
 @cache
 def _load_model() -> Any:
-    """One model for all embedders of a process: it is only read, and has 16 MB."""
+    """Returns the model, which all embedders of a process share: it is read-only and has 16 MB."""
     import wordllama
 
     # with its own folder and without downloads it needs no network and no cache in the home folder
@@ -36,7 +36,7 @@ class Embedder:
         self._model = _load_model()
 
     def embed(self, texts: list[str]) -> Vectors:
-        """One row a text, each of length 1 (or 0 for a text without a known word)."""
+        """Returns one vector for each text, of length 1, or of length 0 for a text without a known word."""
         if self._model is None:
             self.load()
         if not texts:

@@ -43,11 +43,11 @@ class _Unit:
 
 
 def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list[Passage]:
-    """Passages of up to `chunk_size` characters.
+    """Splits pages into passages of up to `chunk_size` characters.
 
     Each begins with the last sentences of the one before, up to `overlap` characters and half a passage, and with the
     heading that they stand under. A heading, and the first row of a table, is in the passage of what comes after it.
-    Every sentence is in at least one passage, and is cut only where it is longer than a passage.
+    Every sentence is in at least one passage, and is cut only if it is longer than a passage.
     """
     passages: list[Passage] = []
     max_repeated = min(overlap, chunk_size // 2)
@@ -70,7 +70,7 @@ def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a passage or paragraph, and the lines that are not sentences."""
+    """Returns the sentences of a passage or paragraph, and the lines that are not sentences."""
     return [sentence for line in text.split("\n") for sentence in _sentences_of(line)]
 
 
@@ -132,7 +132,7 @@ def _units(text: str, chunk_size: int) -> list[_Unit]:
 
 
 def _without_last_headings(units: list[_Unit]) -> tuple[list[_Unit], list[_Unit]]:
-    """Units without the headings at their end, and these; all are kept where there is nothing else."""
+    """Splits off the headings at the end. Returns all units and an empty list if all of them are headings."""
     end = len(units)
     while end and units[end - 1].heads:
         end -= 1
@@ -159,7 +159,7 @@ def _length(units: list[_Unit]) -> int:
 
 
 def _tail(units: list[_Unit], max_length: int) -> list[_Unit]:
-    """The last units up to this length, below the heading that they stand under."""
+    """Returns the last units, together of at most this length, after their heading."""
     above = [unit for unit in units if unit.heads][-1:]
     start = len(units)
     while start > 0 and _length([*above, *units[start - 1 :]]) <= max_length:

@@ -22,7 +22,7 @@ class TextPage:
 
 
 def read_json(data: bytes) -> dict[str, Any] | None:
-    """The object in `data`; None where it is not a JSON object. Raises FailedFinal where it nests too deep."""
+    """Returns the JSON object in `data`; None if it is not one. Raises FailedFinal if it nests too deep."""
     if data.lstrip()[:1] != b"{":
         return None
     try:
@@ -50,7 +50,7 @@ def replace_surrogates(text: Any) -> str:
 
 
 def read_text(data: bytes) -> list[TextPage]:
-    """The pages that have text, at least one. Raises FailedFinal."""
+    """Returns the pages that have text, at least one. Raises FailedFinal if no page has text."""
     value = read_json(data)
     if value is not None and value.get("format") == TEXT_FORMAT:
         try:

@@ -55,5 +55,5 @@ class EmbeddingStep:
 
 
 def build(environ: Mapping[str, str]) -> EmbeddingStep:
-    """The service's step; it has no settings of its own."""
+    """Returns the service's step, which has no settings of its own."""
     return EmbeddingStep()

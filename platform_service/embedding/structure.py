@@ -15,7 +15,7 @@ MAX_HEADING = 60
 
 
 def cells(line: str) -> list[str]:
-    """The cells of a row of a table; one for any other line."""
+    """Returns the cells of a row of a table; one cell for any other line."""
     return _SEPARATOR.split(line.strip().strip("|").strip())
 
 
@@ -24,7 +24,7 @@ def is_row(line: str) -> bool:
 
 
 def field(text: str) -> tuple[str, str] | None:
-    """Label and value of `Label: value`; None for other text."""
+    """Returns label and value of `Label: value`; None for other text."""
     found = _FIELD.fullmatch(text.strip())
     return (found[1], found[2]) if found and text[:1].isupper() else None
 
@@ -42,7 +42,7 @@ def is_heading(line: str, after: str) -> bool:
 
 
 def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
-    """Labels with their values in the cells of a row; empty where its cells are none.
+    """Returns the pairs of label and value in the cells of a row; empty if the cells have none.
 
     More than two cells are labels with values only in a form, or as `Label: value`.
     """
@@ -63,7 +63,7 @@ def is_item(row: Sequence[str]) -> bool:
 
 
 def header(rows: Sequence[str]) -> list[str]:
-    """The headings of the columns of a table; empty where its first row has figures or fields, or no other row.
+    """Returns the column headings of a table; empty if its first row has figures or fields, or is its only row.
 
     Two columns are a table only if all values are figures: otherwise each row is a label with its value.
     """

@@ -32,7 +32,7 @@ def embed_pages(pages: list[TextPage], embedder: Embedder, chunk_size: int, over
 
 
 def to_json(uri: str, text: EmbeddedText) -> dict[str, Any]:
-    """`vectors.json` as an object; `uri` is that of the document."""
+    """Returns `vectors.json` as an object; `uri` is that of the document."""
     return {
         "format": FORMAT,
         "input": {"uri": uri},
@@ -51,7 +51,7 @@ def to_json(uri: str, text: EmbeddedText) -> dict[str, Any]:
 
 
 def from_json(value: dict[str, Any], embedder: Embedder) -> EmbeddedText:
-    """Reads `vectors.json`. Embeds the passages again where another model made the vectors. Raises FailedFinal."""
+    """Reads `vectors.json`. Embeds the passages again if another model made the vectors. Raises FailedFinal."""
     try:
         chunks = [chunk for chunk in value["chunks"] if str(chunk["text"]).strip()]
         passages = [

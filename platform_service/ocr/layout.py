@@ -47,7 +47,7 @@ class Run(Generic[T]):
 
 
 def reading_order(runs: Sequence[Run[T]]) -> list[list[Run[T]]]:
-    """The rows of the page in reading order, each from left to right."""
+    """Returns the rows of the page in reading order, each from left to right."""
     gutter = _gutter(runs)
     if gutter is None:
         return _rows(runs)
@@ -63,7 +63,7 @@ def reading_order(runs: Sequence[Run[T]]) -> list[list[Run[T]]]:
 
 
 def row_text(row: Sequence[Run[T]]) -> str:
-    """The text of a row; a separator stands between its cells."""
+    """Returns the text of a row, with a separator between its cells."""
     text = row[0].text
     for before, run in pairwise(row):
         is_cell = run.left - before.right > CELL_GAP * min(before.height, run.height) and before.text[-1:] != ":"
@@ -83,7 +83,7 @@ def _rows(runs: Sequence[Run[T]]) -> list[list[Run[T]]]:
 
 
 def _gutter(runs: Sequence[Run[T]]) -> tuple[float, float, float] | None:
-    """(x, top, bottom) of the gap between two columns of prose with the most rows; None where there is none."""
+    """Returns (x, top, bottom) of the gap between the two columns of prose with the most rows; None without columns."""
     found: list[tuple[int, tuple[float, float, float]]] = []
     downwards = sorted(runs, key=lambda run: run.middle)
     for x in _left_edges(runs):
@@ -114,7 +114,7 @@ def _left_edges(runs: Sequence[Run[T]]) -> list[float]:
 
 
 def _above_a_table(band: Sequence[Run[T]], x: float) -> list[Run[T]]:
-    """The runs of a band, from top to bottom, without those from the first table on: a gap, then short cells."""
+    """Returns the runs of a band above its first table, which is a gap and then short cells; from top to bottom."""
     groups: list[list[Run[T]]] = []
     bottom = 0.0
     for run in band:
@@ -137,7 +137,7 @@ def _letters(side: Sequence[Run[T]]) -> float:
 
 
 def _column_rows(band: Sequence[Run[T]], x: float) -> int:
-    """Lines of the shorter of two columns of prose that x divides; 0 where they are not prose."""
+    """Returns the number of lines of the shorter of two columns of prose that x divides; 0 if they are not prose."""
     counts = []
     for side in ([run for run in band if run.right <= x], [run for run in band if run.right > x]):
         if len(side) < MIN_COLUMN_ROWS:

@@ -42,7 +42,7 @@ class Page:
 
 
 def text_document(uri: str, pages: list[Page]) -> dict[str, Any]:
-    """`text.json` as an object. Each line counts for the mean confidence by its length; None where there is no line."""
+    """Returns `text.json` as an object. The mean confidence weights lines by their length; it is None without lines."""
     return {
         "format": FORMAT,
         "input": {"uri": uri},

@@ -33,7 +33,7 @@ MAX_PIXELS = 64_000_000
 
 @dataclass(frozen=True)
 class Picture:
-    """A page that is still to be recognised."""
+    """A page that is not recognised yet."""
 
     image: Image.Image
     #: the page with the lines that were recognised, whose boxes are in pixels of the image
@@ -93,7 +93,7 @@ def _scaled(box: Box, factor: float) -> Box:
 
 
 def _text_layer(page: pypdfium2.PdfPage, height: float) -> tuple[Line, ...]:
-    """The lines in reading order, each with the box around its characters."""
+    """Returns the lines in reading order, each with the box around its characters."""
     runs = _text_runs(page, height)
     # pdfium gives the boxes of a turned page as if it were upright: what the author wrote first is read first there
     upwards = sum(run.height > run.right - run.left for run in runs if len(run.text) > 2)
@@ -108,7 +108,7 @@ def _layer_line(row: Sequence[Run[Box]]) -> Line:
 
 
 def _text_runs(page: pypdfium2.PdfPage, height: float) -> list[Run[Box]]:
-    """Runs of text as pdfium orders them; a line break or a wide gap is between two runs."""
+    """Returns runs of text as pdfium orders them; a line break or a wide gap is between two runs."""
     text = page.get_textpage()
     runs: list[Run[Box]] = []
     letters: list[str] = []
@@ -145,7 +145,7 @@ def _text_runs(page: pypdfium2.PdfPage, height: float) -> list[Run[Box]]:
 
 
 def _char_box(text: pypdfium2.PdfTextPage, index: int, *, loose: bool = False) -> Box:
-    """Left, bottom, right, top; zeros for a character without a place."""
+    """Returns left, bottom, right and top of a character; zeros if it has no position."""
     try:
         return cast("Box", text.get_charbox(index, loose=loose))
     except pypdfium2.PdfiumError:

@@ -57,7 +57,7 @@ class Recogniser:
         self._engine(np.full((64, 256, 3), 255, np.uint8), use_det=True)
 
     def lines(self, image: Image.Image, min_confidence: float) -> tuple[Line, ...]:
-        """Lines in reading order. Boxes are in pixels of the image as it came, whichever way up it was."""
+        """Returns the lines in reading order. Boxes are in pixels of the original image, also if it was turned."""
         if self._engine is None:
             self.load()
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]
@@ -73,7 +73,7 @@ class Recogniser:
         return tuple(_turned_back(line, turns, image.width, image.height) for line in _lines(runs))
 
     def _upright(self, pixels: Pixels) -> tuple[int, Any, list[Pixels]]:
-        """(quarter turns, boxes, pictures of the runs of text) of the page, turned until its text is upright."""
+        """Turns the page until its text is upright. Returns (quarter turns, boxes, pictures of the runs of text)."""
         boxes, crops = self._detect(pixels)
         turns = 0
         if _lies_on_its_side(boxes):
@@ -119,7 +119,7 @@ def _lies_on_its_side(boxes: Any) -> bool:
 
 
 def _turned_back(line: Line, turns: int, width: int, height: int) -> Line:
-    """The line's box on the page as it came, of this width and height, which was turned counterclockwise."""
+    """Returns the line with its box on the original page, which has this width and height, before its quarter turns."""
     left, top, right, bottom = line.box
     match turns:
         case 1:
@@ -134,7 +134,7 @@ def _turned_back(line: Line, turns: int, width: int, height: int) -> Line:
 
 
 def _lines(runs: list[tuple[str, float, Any]]) -> list[Line]:
-    """Lines of text runs (text, confidence, corners), by their place on the page without its skew.
+    """Joins runs of text (text, confidence, corners) to lines, by their position on the page without its skew.
 
     On a skewed page the right end of a line is higher or lower than the left end of the next run in its row.
     """
@@ -162,6 +162,6 @@ def _line(row: list[Run[tuple[float, Any]]]) -> Line:
 
 
 def _skew(boxes: list[Any]) -> float:
-    """The angle of the page's lines in radians: the median of its runs of text; 0 where there are none."""
+    """Returns the angle of the page's lines in radians: the median of its runs of text; 0 without runs."""
     across = [corners[1] - corners[0] for corners in boxes]
     return median(math.atan2(down, right) for right, down in across) if across else 0.0

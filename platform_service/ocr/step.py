@@ -38,7 +38,7 @@ class OcrPayload(BaseModel):
 
 
 class OcrStep:
-    """Reads the text layer where a page has one, and recognises the page where it has none."""
+    """Reads the text layer of a page, and recognises a page without one."""
 
     step_type = "OCR"
     result_name = "ocr/text.json"
@@ -94,7 +94,7 @@ class OcrStep:
 def recognised(
     pages: Iterator[tuple[int, Page | Picture]], recognise: Callable[[Image.Image], tuple[Line, ...]], threads: int
 ) -> Iterator[tuple[int, Page]]:
-    """The pages in their order. `threads` pictures are recognised at once, and fewer where they are large.
+    """Yields the pages in their order. Up to `threads` pictures are recognised at once, fewer if they are large.
 
     Beside a picture that was just read, pictures of up to MAX_PIXELS together are in memory.
     """
@@ -123,5 +123,5 @@ def recognised(
 
 
 def build(environ: Mapping[str, str]) -> OcrStep:
-    """The service's step, from its settings. Raises SettingsError."""
+    """Returns the service's step, from its settings. Raises SettingsError."""
     return OcrStep(threads=read_ocr_threads(environ))

@@ -10,7 +10,7 @@ _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _NUMBER_WORDS = (
     r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|sixty|ninety)"
 )
-#: digits of a code are no number
+#: digits of a code are not a number
 _NUMBER = re.compile(rf"(?<![A-Za-z]-)(?<![A-Za-z\d])\d|\b{_NUMBER_WORDS}\b", re.I)
 _MONEY = re.compile(
     r"[$€£]\s?\d|\d[.,]*\s?(?:eur|usd|gbp|chf|euros?|dollars?|pounds?)\b|\b(?:eur|usd|gbp|chf)\s?\d", re.I
@@ -28,7 +28,7 @@ _REPEATED = re.compile(
     r"\b(?:every|each|daily|weekly|monthly|quarterly|yearly|annual(?:ly)?|hourly|once|twice|per|after \w+ hours)\b",
     re.I,
 )
-#: a capital within a sentence, or two in a row; months are no names
+#: a capital within a sentence, or two in a row; months are not names
 _NAME = re.compile(rf"(?:(?<![.!?]\s)(?<!^)\b|\b(?=[A-Z][a-z]+ [A-Z][a-z]))(?!(?i:{_MONTH})\b)[A-Z][a-z]+")
 _PLACE = re.compile(r"\b(?:in|at|on|to|from|into|behind|under|below|above|near|beside)\s+(?:the|a|an)\b", re.I)
 #: a code of at least four characters with a digit; neither a sum nor a year
@@ -75,7 +75,7 @@ _KINDS = (
 
 
 def kind_fit(question: str, value: str) -> float | None:
-    """A factor up to 1: whether the value has the kind that the question asks for; None where it asks for no kind."""
+    """Returns a factor up to 1 for a value of the requested kind; None if the question requests no kind."""
     for asks, patterns in _KINDS:
         if asks.search(question):
             fits = [pattern.search(value) is not None for pattern in patterns]
@@ -84,11 +84,11 @@ def kind_fit(question: str, value: str) -> float | None:
 
 
 def value_fit(question: str, value: str) -> float | None:
-    """As `kind_fit`, of a cell or the value of a label: its first word may be a name, and a number alone a sum."""
+    """Returns `kind_fit` of a cell or the value of a label: its first word may be a name, and a number alone a sum."""
     return kind_fit(question, f"is {value}")
 
 
 def property_fit(question: str, row: str) -> float:
-    """A factor up to 1: whether the row says the property that the question names."""
+    """Returns a factor up to 1 for a row with the property that the question names."""
     named = _PROPERTY.search(question)
     return 1.0 if named is None or set(stems(named[1])) & set(stems(row)) else WRONG_KIND_FACTOR

@@ -21,10 +21,10 @@ def answer(
     min_score: float,
     model: ModelEndpoint | None,
 ) -> dict[str, Any]:
-    """An item of `answers` in `sis/result.json`: `{answer, score, method, citation, passages}`.
+    """Returns an item of `answers` in `sis/result.json`: `{answer, score, method, citation, passages}`.
 
-    Where no answer reaches `min_score`, `answer` and `citation` are None and `passages` are the nearest ones. Raises
-    StepFailed where the model endpoint fails.
+    If no answer reaches `min_score`, `answer` and `citation` are None and `passages` are the nearest ones. Raises
+    StepFailed if the model endpoint fails.
     """
     passages = retrieval.passages(question, top_k)
     best = retrieval.candidates(question, passages)[0]
@@ -63,7 +63,7 @@ def _from_model(
 
 
 def _nearest(embedder: Embedder, text: str, passages: list[ScoredPassage]) -> tuple[Passage, str]:
-    """The passage and the line or sentence of it that is nearest to the text."""
+    """Returns the passage that is nearest to the text, and the nearest line or sentence of it."""
     rarity = Rarity(scored.passage.text for scored in passages)
     lines = [(scored.passage, line) for scored in passages for line in sentences(scored.passage.text)]
     cosines = embedder.embed([line for _, line in lines]) @ embedder.embed([text])[0]

@@ -46,7 +46,7 @@ class Candidate:
 
 
 def candidates(passage: str) -> list[Candidate]:
-    """All candidates of a passage, in its order."""
+    """Returns all candidates of a passage, in its order."""
     lines = passage.split("\n")
     found: list[Candidate] = []
     context = ""
@@ -70,7 +70,7 @@ def candidates(passage: str) -> list[Candidate]:
 
 
 def _roles(line: str, context: str) -> Iterator[Candidate]:
-    """Names with their roles: `Jane Roe (chair)`."""
+    """Yields names with their roles: `Jane Roe (chair)`."""
     for found in _ROLE.finditer(line):
         yield Candidate(found[0], found[0], context, found[2], found[1].strip())
 

@@ -25,7 +25,7 @@ _INSTRUCTION = (
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The model's answer. `passage` counts from 0; None where the model named no passage that it was given."""
+    """The model's answer. `passage` counts from 0; None if the model named no given passage."""
 
     answer: str | None
     passage: int | None
@@ -33,7 +33,7 @@ class ModelAnswer:
 
 
 def ask(endpoint: ModelEndpoint, question: str, passages: list[str]) -> ModelAnswer:
-    """Asks the model. Raises FailedRetry where the endpoint is out of reach or busy, FailedFinal where it refuses."""
+    """Asks the model. Raises FailedRetry if the endpoint is unreachable or busy, FailedFinal if it refuses."""
     numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(passages, 1))
     body = {
         "model": endpoint.model,

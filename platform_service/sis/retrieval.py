@@ -67,7 +67,7 @@ class Retrieval:
         self._rarity = Rarity(passage.text for passage in text.passages)
 
     def passages(self, question: str, top_k: int) -> list[ScoredPassage]:
-        """The best `top_k` passages, best first; equal scores in the order of the document."""
+        """Returns the best `top_k` passages, best first; equal scores in the order of the document."""
         asked = stems(question)
         cosines = self._text.vectors @ self._embedder.embed([question])[0]
         scored = [
@@ -109,7 +109,7 @@ class Retrieval:
         )
 
     def _scored(self, asked: _Asked, candidate: Candidate, passage: Passage, cosine: float) -> ScoredCandidate:
-        """Meaning and shared words; of rows also the named cell and the asked column, of values their label."""
+        """Scores a candidate by meaning and shared words; a row also by its cells, a value also by its label."""
         question, rarity = asked.question, asked.rarity
         own = set(stems(f"{candidate.context} {_words(candidate)}"))
         overlap = rarity.overlap(asked.stems, own)

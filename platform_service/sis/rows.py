@@ -19,7 +19,7 @@ class ReadRow:
     asked: float
     #: factor up to 1: whether another cell has what the question asks for
     fit: float
-    #: the named and the asked cell; all cells where the question asks for none in particular
+    #: the named and the asked cell; all cells if the question asks for none in particular
     text: str
 
 

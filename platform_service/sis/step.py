@@ -22,7 +22,7 @@ FORMAT = "lucius.answers/1"
 
 
 class Prompt(BaseModel):
-    """One question. Its id is its place in the list, from 1, where the payload has none."""
+    """One question. Default of its id: its position in the list, from 1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -92,5 +92,5 @@ class SisStep:
 
 
 def build(environ: Mapping[str, str]) -> SisStep:
-    """The service's step, from its settings. Raises SettingsError."""
+    """Returns the service's step, from its settings. Raises SettingsError."""
     return SisStep(model=read_model(environ))

@@ -38,11 +38,9 @@ _END = re.compile(r"[.!?]\s")
 
 
 def names(question: str) -> list[str]:
-    """The words with a capital, and the codes, in lower case; none of a question whose words all have a capital. First
-    words of sentences and stop words are no names.
-    """
-    written = tokens(question)
-    if all(word[0].isupper() for word in written[1:]):
+    """Returns capitalized words and codes, in lower case; none if all words of the question are capitalized."""
+    written = tokens(question)[1:]
+    if all(word[0].isupper() for word in written):
         return []
     return [
         word
@@ -54,7 +52,7 @@ def names(question: str) -> list[str]:
 
 
 def subjects(question: str) -> list[str]:
-    """The nouns, names and adjectives after `how`, in lower case and in order, without GENERAL ones."""
+    """Returns nouns, names and adjectives after `how`, in lower case and in order, without GENERAL ones."""
     found = []
     in_phrase = verb_follows = False
     length = 0

@@ -26,27 +26,27 @@ STOP = frozenset(
 
 
 def stems(text: str) -> list[str]:
-    """The stems of the words that carry meaning, in order."""
+    """Returns the stems of the words that carry meaning, in order."""
     return [stem(word) for word in content_words(text)]
 
 
 def content_words(text: str) -> list[str]:
-    """The words that carry meaning, in lower case and in order."""
+    """Returns the words that carry meaning, in lower case and in order."""
     return [word for word in plain_words(text) if word not in STOP]
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text as they are written."""
+    """Returns the words of a text as they are written."""
     return _WORD.findall(text)
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of a text in lower case, without the possessive `'s`."""
+    """Returns the words of a text in lower case, without the possessive `'s`."""
     return [word.lower().replace("\u2019", "'").removesuffix("'s") for word in tokens(text)]
 
 
 def stem(word: str) -> str:
-    """The stem of a word in lower case."""
+    """Returns the stem of a word in lower case."""
     if not word.isalpha():
         return word.strip(".,:")
     word = _SUFFIX.sub("", word)
@@ -68,7 +68,7 @@ class Rarity:
         self._like: Likeness = {}
 
     def with_likeness(self, like: Likeness) -> Rarity:
-        """The same weights; a stem that the text does not have counts by the most similar one that it has."""
+        """Returns the same weights, in which a stem that the text lacks counts by the most similar stem of the text."""
         found = copy(self)
         found._like = like
         return found
@@ -80,7 +80,7 @@ class Rarity:
         return math.log(1 + (self._passages + 1) / (self._with_word[each] + 0.5))
 
     def overlap(self, asked: Iterable[str], text: Iterable[str]) -> float:
-        """The share of the asked stems that the text has, by weight: 0 to 1."""
+        """Returns the share of the asked stems that the text has, by weight: 0 to 1."""
         asked_stems, text_stems = set(asked), set(text)
         total = sum(self.weight(each) for each in asked_stems)
         return sum(self.weight(each) * self._found(each, text_stems) for each in asked_stems) / total if total else 0.0

@@ -6,7 +6,7 @@ strikes the n-th of them: the same seed, rules and messages give the same faults
 | fault | effect on a message that a client sends |
 |---|---|
 | drop | it is accepted and lost |
-| duplicate | it is accepted twice, also where the entity detects duplicates |
+| duplicate | it is accepted twice, also if the entity detects duplicates |
 | delay | it arrives `ms` later; one that waits does not survive the emulator |
 | reorder | it arrives after the next message of its entity, or after `ms` |
 | truncate | the second half of its body is lost |

@@ -26,7 +26,7 @@ class Holder(Protocol):
     """The holder of a session's lock."""
 
     def session_lock_lost(self) -> None:
-        """Called when the lock has expired."""
+        """Notifies the holder that the lock has expired."""
 
 
 @dataclass(eq=False, slots=True)

@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def row(page: dict[str, Any], threshold: float) -> dict[str, Any]:
-    """The figures of one page."""
+    """Returns the figures of one page."""
     lines = page.get("lines", [])
     confidences = [float(line["confidence"]) for line in lines if line.get("confidence") is not None]
     text = page.get("text", "")
