@@ -98,7 +98,7 @@ type logAlertType = {
   @description('Required. Aggregation of the rows of the result.')
   aggregation: 'Average' | 'Maximum' | 'Minimum' | 'Total'
 
-  @description('Optional. Default: GreaterThan.')
+  @description('Optional. Comparison of the measured value with the threshold. Default: GreaterThan.')
   operator: ('GreaterThan' | 'LessThan')?
 
   @description('Required. Threshold; the rule fires above or below it.')

@@ -4,7 +4,7 @@ metadata description = 'Protocols, their payload schemas and modes, under the ke
 @description('Required. Name of the store.')
 param storeName string
 
-@description('Optional. Mode of requests that name none: DEFAULT or BURST.')
+@description('Optional. Mode of requests without a mode: DEFAULT or BURST.')
 @allowed([
   'DEFAULT'
   'BURST'

@@ -32,10 +32,10 @@ param scale scaleType = {}
 @minValue(1)
 param sweepers int = 1
 
-@description('Optional. Whether there are the functions of public events.')
+@description('Optional. Whether the functions of public events are enabled.')
 param events bool = true
 
-@description('Optional. Whether there is the function of webhooks: only with keys, and with public events.')
+@description('Optional. Whether the function of webhooks is enabled. It requires keys and public events.')
 param webhooks bool = false
 
 @description('Optional. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
