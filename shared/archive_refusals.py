@@ -6,7 +6,7 @@ from shared.refusals import Refused
 
 
 class JobArchived(Refused, status=409):
-    """The job is archived: it can be read and replayed, and does not change."""
+    """The job is archived. An archived job can be read and replayed, but not changed."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job {job_id} is archived and cannot change; replay it, or submit its request again")

@@ -96,7 +96,7 @@ async def _read(request: Request) -> func.HttpResponse:
     function="incident_resolve",
     path="v1/incidents/{incidentId}:resolve",
     summary="Resolve an incident",
-    description="Its job, if any, stays a dead letter. Idempotent: a repeated request changes nothing.",
+    description="The incident's job, if any, stays a dead letter. Idempotent: a repeated request changes nothing.",
     problems=_ACT_PROBLEMS,
 )
 async def _resolve(request: Request) -> func.HttpResponse:
@@ -126,7 +126,7 @@ async def _retry(request: Request) -> func.HttpResponse:
     function="incident_dismiss",
     path="v1/incidents/{incidentId}:dismiss",
     summary="Dismiss an incident",
-    description="Its job, if any, is no longer a dead letter. Idempotent: a repeated request changes nothing.",
+    description="The incident's job, if any, leaves the dead letters. Idempotent: a repeated request changes nothing.",
     problems=_ACT_PROBLEMS,
 )
 async def _dismiss(request: Request) -> func.HttpResponse:

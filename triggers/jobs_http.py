@@ -145,9 +145,9 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/jobs/{jobId}/events",
     summary="List a job's events",
-    description=f"In order. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. Default for "
-    "streams: new events only, unless `after` or `Last-Event-ID` is set. 204 if the job has ended and no event "
-    "follows.",
+    description=f"Lists events, oldest first. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent "
+    "events. Default for streams: new events only, unless `after` or `Last-Event-ID` is set. 204 if the job has ended "
+    "and no event follows.",
     streams=True,
     parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
     responses={200: EventPage, 204: None},

@@ -127,7 +127,7 @@ async def quotas_list(request: Request) -> func.HttpResponse:
     function="quotas_read",
     path="v1/quotas/{gate}",
     summary="Get a quota",
-    description="Its limits, the number of active jobs and the number of waiting jobs.",
+    description="Returns the quota's limits, and its numbers of active and waiting jobs.",
     parameters=(GATE, *NAMES, NAME),
     responses={200: Quota},
     problems=NAME_PROBLEMS,
@@ -189,7 +189,7 @@ async def _delete(request: Request) -> func.HttpResponse:
     function="quotas_waiting",
     path="v1/quotas/{gate}/waiting",
     summary="List jobs waiting for a quota",
-    description="In the order of admission.",
+    description="Lists the waiting jobs in the order of admission.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: WaitingPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
@@ -216,9 +216,9 @@ async def _waiting(request: Request) -> func.HttpResponse:
     function="quotas_log",
     path="v1/quotas/{gate}/log",
     summary="List a quota's changes",
-    description="In order. Only callers who see all tenants can read the log of a quota over all tenants. Entries "
-    "older than `LUCIUS_CHANGE_LOG_DAYS` are removed, but the last of them is retained, so the first entry of a log "
-    "can have a number above 1.",
+    description="Lists changes, oldest first. Only callers who see all tenants can read the log of a quota over all "
+    "tenants. Entries older than `LUCIUS_CHANGE_LOG_DAYS` are removed, except the last of them: the first entry of a "
+    "log can have a number above 1.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, refusals.QuotaForbidden),

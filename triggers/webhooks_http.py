@@ -144,8 +144,8 @@ async def _read(request: Request) -> func.HttpResponse:
     method="PATCH",
     path="v1/webhooks/{hookId}",
     summary="Update a webhook",
-    description="Also enables or disables it. Waiting deliveries go to the new URL, too. The secret stays; `:rotate` "
-    "creates another.",
+    description="Changes URL, filter or format, and enables or disables the webhook. Waiting deliveries go to the new "
+    "URL. The secret does not change; `:rotate` creates another.",
     parameters=(HOOK_ID, TENANT),
     body=HookChange,
     body_required=True,
@@ -168,7 +168,7 @@ async def _change(request: Request) -> func.HttpResponse:
     method="DELETE",
     path="v1/webhooks/{hookId}",
     summary="Delete a webhook",
-    description="Also deletes its waiting deliveries. Its log is retained as long as jobs are.",
+    description="Deletes the webhook and its waiting deliveries. Its log of changes is retained as long as jobs are.",
     parameters=(HOOK_ID, TENANT),
     responses={204: None},
     descriptions={204: "The webhook is deleted."},
@@ -263,7 +263,7 @@ def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
     method="GET",
     path="v1/webhooks/{hookId}/log",
     summary="List a webhook's changes",
-    description="In order. Also for a deleted webhook.",
+    description="Lists the changes of a webhook, oldest first, also of a deleted one.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookLog},
     problems=HOOK_PROBLEMS,

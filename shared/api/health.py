@@ -81,7 +81,7 @@ class SettingNotRead(Response):
 
     name: Annotated[str, Field(examples=["LUCIUS_JOBS_TABLE"])]
     instead: str
-    """Its replacement."""
+    """Setting that replaces it."""
 
 
 class Ready(Response):

@@ -324,7 +324,7 @@ def job_response(
 
 
 def _output_end(record: Record, retention: Retention) -> datetime | None:
-    """Returns the end of the retention of a job's output in the workspace, where its step made it."""
+    """Returns the time when the workspace deletes a job's output."""
     output = record.job.final_output
     made_at = record.last[0].completed_at if output is not None else None
     return retention.end(output["uri"], made_at) if output is not None and made_at is not None else None

@@ -107,7 +107,7 @@ class BatchCounts(Response):
 
 
 class BatchOutcome(Response):
-    """Outcomes, in the order of the lines."""
+    """Outcomes of the job requests, in their order in the body."""
 
     results: list[LineOutcome]
     counts: BatchCounts

@@ -187,7 +187,7 @@ class WaitingJob(Response):
     stopped_by: GateId
     """Id of the quota that it waits for."""
     gate: str
-    """That quota, in words."""
+    """Description of the quota that it waits for."""
     why: ShutName
     """HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many
     of its jobs failed. LINE: other jobs are ahead of it."""

@@ -57,7 +57,8 @@ class RejectedMessage(RejectedLine):
     """A rejected message with its body."""
 
     body: str
-    """Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if it was dead-lettered."""
+    """Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if
+    the message was dead-lettered."""
     what_if: WhatIf | None = None
     """Result that a redrive would have now. Set in the response of `GET` only."""
 

@@ -22,7 +22,7 @@ class QuotaWait(Response):
     """A job's wait for a quota, in words."""
 
     cause: str
-    """Quota that stops the job, and its state. Of a hold: with actor, reason and times."""
+    """Quota that stops the job, and its state. A hold has an actor, a reason and times."""
     starts: str
     """Condition that starts the job."""
 

@@ -45,7 +45,7 @@ HEADERS: JsonObject = {
         pattern=r"^/v1/(jobs/[A-Za-z0-9_-]+|bulk/bulk_[0-9a-f]+\?tenant=[^&]+|webhooks/hook_[0-9a-f]+\?tenant_id=[^&]+)$",
     ),
     "Idempotency-Replayed": _header(
-        "The job, bulk operation or webhook existed already.", required=False, enum=["true"]
+        "`true` if the job, bulk operation or webhook existed already.", required=False, enum=["true"]
     ),
     "JobLocation": _header(
         "Path of the job, if the body is one.", required=False, pattern=r"^/v1/jobs/[A-Za-z0-9_-]+$"

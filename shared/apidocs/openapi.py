@@ -34,7 +34,7 @@ _TAGS = {
     "protocols": "Definitions of job types.",
     "audit": "Signed heads of histories, daily anchors, and the keys that sign them.",
     "rejected messages": "Messages from services that no job could accept.",
-    "admin": "For operators.",
+    "admin": "Sweeps, and the deletion of a tenant's data; for operators.",
     "callbacks": "Replies of platform services that are not on the bus. They require the token of the directive.",
     "dashboard": "The overview that the dashboard and `lucius status` show.",
     "health": "Checks for probes.",

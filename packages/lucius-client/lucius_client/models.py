@@ -1084,7 +1084,7 @@ class QuotaWait(Message):
     """
 
     cause: Annotated[
-        str, Field(description="Quota that stops the job, and its state. Of a hold: with actor, reason and times.")
+        str, Field(description="Quota that stops the job, and its state. A hold has an actor, a reason and times.")
     ]
     starts: Annotated[str, Field(description="Condition that starts the job.")]
 
@@ -1262,7 +1262,7 @@ class SettingNotRead(Message):
     """
 
     name: str
-    instead: Annotated[str, Field(description="Its replacement.")]
+    instead: Annotated[str, Field(description="Setting that replaces it.")]
 
 
 class SourcePage(Message):
@@ -1404,7 +1404,7 @@ class WaitingJob(Message):
     priority: str
     created_at: AwareDatetime
     stopped_by: Annotated[str, Field(description="Id of the quota that it waits for.")]
-    gate: Annotated[str, Field(description="That quota, in words.")]
+    gate: Annotated[str, Field(description="Description of the quota that it waits for.")]
     why: Annotated[
         Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"],
         Field(
@@ -2218,7 +2218,7 @@ class RejectedMessage(Message):
     body: Annotated[
         str,
         Field(
-            description="Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if it was dead-lettered."
+            description="Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if\nthe message was dead-lettered."
         ),
     ]
     what_if: Annotated[
@@ -2414,7 +2414,7 @@ class AnchorPage(Message):
 
 class BatchOutcome(Message):
     """
-    Outcomes, in the order of the lines.
+    Outcomes of the job requests, in their order in the body.
     """
 
     results: list[LineOutcome]
