@@ -1,6 +1,6 @@
 """Writes every generated file: parts and pictures of the docs, API documents, client models, Bicep parts, Config.json.
 
-`python -m scripts.generate` rewrites the files, `--check` exits 1 where one is out of date.
+`python -m scripts.generate` rewrites the files, `--check` exits 1 if one is out of date.
 """
 
 from __future__ import annotations

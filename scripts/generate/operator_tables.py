@@ -174,6 +174,10 @@ _ACTIONS = {
         ("DESK_CALL_UNKNOWN", "HINT_UNKNOWN", "DELIVERY_UNKNOWN"), "find the sender: only the app writes to this queue"
     ),
     "BULK_ITEM_BROKEN": "report it as a defect",
+    "HISTORY_KEPT": "purge the orchestrations that `instances` names",
+    "ARCHIVE_INVALID": "restore the blob that `blob` names",
+    "SIGNING_FAILED": "check `LUCIUS_AUDIT_KEY`, and the right of the app to sign with it",
+    "EXPORT_FAILED": "#an-export-fails",
 }
 
 

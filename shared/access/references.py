@@ -134,7 +134,7 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
         return "must not contain spaces, control characters or backslashes"
     try:
         parts = urlsplit(uri)
-        parts.port  # noqa: B018 - raises where the port is no number
+        parts.port  # noqa: B018 - raises if the port is not a number
     except ValueError as malformed:
         return f"is not a URI: {malformed}"
     scheme = parts.scheme.lower()

@@ -130,7 +130,7 @@ class BlobTexts:
     async def check(self) -> None:
         """Reads the container's properties, which a data role allows, unlike those of the account.
 
-        Raises LedgerUnavailable. A container that does not exist yet is no fault.
+        Raises LedgerUnavailable. A container that does not exist yet is not an error.
         """
         try:
             await self._service.get_container_client(self._container).exists()

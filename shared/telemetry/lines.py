@@ -54,7 +54,7 @@ LINES: tuple[Line, ...] = (
     Line("JOB_CREATED", _I, "A job's rows were written"),
     Line("PRIORITY_CHANGED", _I, "A waiting job got another priority and position in the queue"),
     Line("ATTEMPT_RECORDED", _I, "A step became INITIATED with a new attempt and lease"),
-    Line("LEASE_RENEWED", _I, "The same attempt got a new lease, to be sent again"),
+    Line("LEASE_RENEWED", _I, "An attempt got a new lease; its directive is sent again"),
     Line("PUBLISH_FAILED", _I, "Could not send a directive to Service Bus; a WARNING has the error"),
     Line("ACK", _I, "A service acknowledged an attempt"),
     Line("HEARTBEAT", _I, "A heartbeat extended a lease or changed the progress"),
@@ -87,10 +87,15 @@ LINES: tuple[Line, ...] = (
     Line(
         "HISTORY_KEPT",
         _W,
-        "Orchestrations of an ended job did not end in two days; their histories stay in the task hub",
+        "Orchestrations of an ended job did not end in two days; their histories stay until an operator purges them",
     ),
     Line("JOB_ARCHIVED", _I, "The rows of an ended job moved to the archive"),
-    Line("ARCHIVE_INVALID", _W, "The audit bundle of an archived job differs from the written one"),
+    Line(
+        "ARCHIVE_INVALID",
+        _W,
+        "The audit bundle of an archived job differs from the written one; the job cannot be read until an operator "
+        "restores the bundle",
+    ),
     Line(
         "RELIST_FAILED",
         _W,
@@ -195,8 +200,8 @@ LINES: tuple[Line, ...] = (
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
     Line("LEDGER_REFUSED", _W, "The Table service rejected a row permanently, or a blob of a job is gone"),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A request got 503"),
-    Line("DEPENDENCY_DOWN", _W, "Readiness check: a dependency stopped responding"),
-    Line("DEPENDENCY_BACK", _I, "Readiness check: the dependency responds again"),
+    Line("DEPENDENCY_DOWN", _W, "A dependency stopped responding to the readiness check"),
+    Line("DEPENDENCY_BACK", _I, "A dependency responds to the readiness check again"),
     Line("AUTH_NONE", _W, "The app started with `LUCIUS_AUTH_MODE=none`; it does not check tokens"),
     Line(
         "SETTINGS_NOT_READ",

@@ -110,7 +110,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{reply}",
         ("type", "outcome"),
-        "Replies received, by outcome: `APPLIED`, or the reason why it was ignored (LATE, DUPLICATE, ...)",
+        "Replies received, by outcome: `APPLIED`, or the reason of an ignored reply (LATE, DUPLICATE, ...)",
     ),
     Metric("reply_lag_seconds", _H, "s", (), "Time from the arrival of a reply on Service Bus to its commit"),
     Metric("rejected_messages_total", _C, "{message}", ("reason",), "Messages that no job could accept"),

@@ -145,7 +145,7 @@ def _blob(uri: str, credential: Any) -> BlobClient:
     options: dict[str, Any] = {**RETRY, "max_single_get_size": _CHUNK, "max_chunk_get_size": _CHUNK}
     try:
         parts = urlsplit(uri)
-        parts.port  # noqa: B018 - raises where the port is no number
+        parts.port  # noqa: B018 - raises if the port is not a number
         if isinstance(credential, str):
             service = BlobServiceClient.from_connection_string(credential, **options)
             if uri.startswith(service.url.rstrip("/") + "/"):

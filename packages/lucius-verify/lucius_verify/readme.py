@@ -43,7 +43,7 @@ $ done
 
 4. An event names the hash of the event before it. Its own hash is the SHA-256 of its fields without hash, data and
    salt, and with data_digest, sorted by name. data_digest is the SHA-256 of the bytes of salt and of data. `jq -S`
-   writes the canonical JSON where no number is a fraction, as here for the first event of the bundle:
+   writes the canonical JSON if no number is a fraction, as here for the first event of the bundle:
 
 $ head -n 1 history.jsonl > event.json
 $ DIGEST=$(jq -r '.data_digest // empty' event.json)

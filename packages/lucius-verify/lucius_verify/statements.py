@@ -133,4 +133,4 @@ class Keys:
                 continue
             found: str = each["keyid"]
             return found
-        raise NotValid("no signature is valid by a key that is named or in the bundle")
+        raise NotValid("no valid signature by a named key or a key of the bundle; name the signing key")

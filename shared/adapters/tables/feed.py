@@ -59,7 +59,7 @@ class TablesFeed:
             new = {**row_at(FEED_PARTITION, FEED_ROW), "feed_id": secrets.token_hex(8)}
             with contextlib.suppress(AlreadyExists):
                 await self._rows.transact([("create", {**new, "since": self._now()})])
-        raise LedgerUnavailable("the feed's table does not say which it is")
+        raise LedgerUnavailable("the id of the feeds cannot be read or written")
 
     async def head(self, tenant: str) -> Head:
         await self.identity()

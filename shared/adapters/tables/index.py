@@ -221,8 +221,8 @@ class TablesIndex(TablesPurging):
         return refused
 
     async def _end(self, tenant: str, job_id: str, end: _End, *, check_at: datetime | None) -> _Ended:
-        """Writes the end of a job in one transaction with the deletion of ACTIVE. A job that has already ended so stays
-        unchanged.
+        """Writes the end of a job in one transaction with the deletion of ACTIVE. A job that has already ended in this
+        way does not change.
 
         `check_at`: expected time in its DUE row; None: ACTIVE is read.
         """

@@ -285,5 +285,5 @@ def remove_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def format_instant(at: datetime) -> str:
-    """Formats a time for events."""
+    """Returns a timestamp of RFC 3339 in UTC, with six decimals of the second."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -145,7 +145,7 @@ def count_end(
 ) -> Breaker:
     """Returns the breaker after the end of a job, or the same object if the end does not count.
 
-    `has_waiting`: other jobs wait for its quota. `over_all`: the quota is over all tenants, where one tenant cannot
+    `has_waiting`: other jobs wait for its quota. `over_all`: the quota is over all tenants, for which one tenant cannot
     decide alone.
     """
     breaker = advance(breaker, now)

@@ -109,7 +109,7 @@ def estimate_start(
         if position is None or (verdict.blocks and verdict.opens_at is None):
             return None
         if verdict.blocked_by is BlockReason.BREAKER and position > 1:
-            # the breaker first needs a good end
+            # a job must succeed before the breaker admits another
             return None
         at = max(at, verdict.opens_at or now, _estimate_by_rate(admission, verdict, position, now))
     return at

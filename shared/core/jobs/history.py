@@ -13,7 +13,7 @@ from shared.core.records.canonical import digest, jcs, jcs_digest
 
 #: version of the format of EVENT rows and their hashes; the first event of a job has it
 FORMAT = 2
-#: version of the rules in `shared.core.jobs.decide`. Raise it by hand with every change in the outcome of the same rows
+#: version of the rules in `shared.core.jobs.decide`. Raise it with every change in the outcome of the same rows
 #: and occurrence, so that a verifier knows the rules of each history
 RULES = 1
 

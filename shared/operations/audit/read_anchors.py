@@ -49,7 +49,7 @@ async def read_anchors(
         envelope = await kept.read(anchor_name(day))
         if envelope is None:
             if found:
-                raise LedgerUnavailable(f"the anchor of {day} is gone")
+                raise LedgerUnavailable(f"anchor of {day} not found; restore its blob")
             # the first anchor is of a later day
             day += _DAY
             continue

@@ -60,7 +60,7 @@ _COUNT_TIME = timedelta(seconds=10)
 
 @dataclass(frozen=True)
 class NeedsAllocation:
-    """Only a quota over all tenants stops the job, and an allocation may have a slot for it."""
+    """A decision: only a quota over all tenants stops the job, and an allocation may have a slot for it."""
 
     gate: Gate
     #: `True` if the quota refuses the request without a slot
@@ -69,7 +69,7 @@ class NeedsAllocation:
 
 @dataclass(frozen=True)
 class NeedsTurn:
-    """A quota refuses the job, but the tenant has FREED rows that its counts do not include yet."""
+    """A decision: a quota refuses the job, but the tenant has FREED rows that its counts do not include yet."""
 
 
 #: `None`: another job has the idempotency record

@@ -80,7 +80,7 @@ def list_guards(step: Step) -> Iterator[Gate]:
 async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | None]) -> None:
     """Checks that the app can enforce the rule, if the quota is a dispatch limit.
 
-    Raises QuotaInvalid for another limit, or if the app may not read the bus's counts; BusUnavailable.
+    Raises QuotaInvalid for another limit, or if the app cannot read the bus's counts; BusUnavailable.
     """
     if gate.kind not in GUARDS:
         return

@@ -35,7 +35,7 @@ _AT_ONCE = 8
 async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
     """Returns the ids of the named jobs in order, each once.
 
-    Raises DependencyUnknown for an id that is no job of the tenant, and errors as `find_job`.
+    Raises DependencyUnknown for an id that is not a job of the tenant, and errors as `find_job`.
     """
 
     async def one(name: str) -> str | None:

@@ -29,7 +29,7 @@ from shared.ports.sweeps import TenantCounts
 _COUNTED_AGAIN = timedelta(minutes=10)
 #: maximum living jobs of a tenant that a sweep counts; the function of the queue `lucius-admission` counts larger ones
 MAX_COUNTED = 1000
-#: divisor of the tolerated difference: rows of such a tenant change during the read, so up to a tenth is no fault
+#: divisor of the tolerated difference: rows of such a tenant change during the read, so up to a tenth is tolerated
 _DIFFERENCE = 10
 
 

@@ -38,7 +38,7 @@ class Pass:
     position: SweepPosition
     #: the stored position; None: its row cannot be read
     stored: SweepPosition | None
-    #: `True` for a sweep of the timer; a sweep by hand is over all tenants and skips the duties that several sweepers
+    #: `True` for a sweep of the timer; a manual sweep is over all tenants and skips the duties that several sweepers
     #: share
     is_of_timer: bool
     #: `True` for the first sweep of an hour

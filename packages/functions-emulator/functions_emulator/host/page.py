@@ -133,7 +133,7 @@ class Page:
 
 
 def home(*, has_page: bool) -> str:
-    """Returns the page at `/`; it links to the page at `/emulator` where that is served."""
+    """Returns the page at `/`, with a link to `/emulator` if that page is served."""
     link = '<p><a href="/emulator">Functions and orchestrations</a></p>' if has_page else ""
     return _document("Functions host", f"<h1>Functions host</h1><p>The app is up and running.</p>{link}")
 

@@ -107,7 +107,9 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
                     taker(event)
             return feed
         except CursorExpired as expired:
-            rendering.write("lucius: events are missing here: their retention has expired", stderr=True)
+            rendering.write(
+                "lucius: events missing: their retention has expired; continuing with the oldest event", stderr=True
+            )
             which["after"] = expired.problem.earliest
 
 

@@ -63,9 +63,9 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
 
 app = typer.Typer(
     help="Submit documents to LUCIUS, and watch and control the jobs.",
-    epilog="Exit codes: 0 done, 1 a job failed, a checked file is wrong or a problem needs an operator, "
-    "2 wrong usage, 3 request refused or no result, 4 the API, the blob store or the issuer does not respond, "
-    "130 interrupted.",
+    epilog="Exit codes: 0: done; 1: a job failed, a checked file is wrong or a problem needs an operator; "
+    "2: wrong usage; 3: request refused or no result; 4: the API, the blob store or the issuer does not respond; "
+    "130: interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

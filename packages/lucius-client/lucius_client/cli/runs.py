@@ -78,7 +78,7 @@ def get(
         return
     path = out or Path(name)
     if out is None and (path.name != name or path.exists()):
-        raise UsageError(f"{name} exists here, or is not a file's name: name a file with --out")
+        raise UsageError(f"{name}: the file exists, or its name is not valid; name a file with --out")
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with fresh.open("xb") as file:

@@ -223,7 +223,7 @@ async def places(bench: Bench) -> None:
 async def stray_blobs(bench: Bench) -> None:
     """All checks together wrote only into the folder of their tenant and under their `output_ref`.
 
-    It looks at all containers of the account; where the connection may not list them, at `workspace` and `results`.
+    It looks at all containers of the account, or at `workspace` and `results` if the connection cannot list them.
     """
     own = (f"workspace/verify/{bench.tenant}/", f"results/{bench.run_id}/")
     for name in await bench.written():
