@@ -40,7 +40,7 @@ changes=$(az stack-whatif sub create --name "$stack-$(date +%s)" --location "$AZ
   --parameters "$parameters" --action-on-unmanage deleteResources --deny-settings-mode "${DENY:-none}" --no-pretty-print \
   --query "properties.changes.resourceChanges[].[changeType, id || symbolicName]" --output tsv)
 # a template always has resources: an output without any has an unexpected form, and shows no deletions
-[ -n "$changes" ] || stop "az stack-whatif shows no resource, so it cannot be seen what would be deleted"
+[ -n "$changes" ] || stop "az stack-whatif shows no resource, so deletions cannot be checked; see its output"
 printf '%s\n' "$changes" | sort | tee -a "${GITHUB_STEP_SUMMARY:-/dev/null}"
 deleted=$(printf '%s\n' "$changes" | grep -ic '^delete' || true)
 if [ "${DELETE:-false}" = true ]; then

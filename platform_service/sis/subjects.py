@@ -38,9 +38,12 @@ _END = re.compile(r"[.!?]\s")
 
 
 def names(question: str) -> list[str]:
-    """Returns capitalized words and codes, in lower case; none if all words of the question are capitalized."""
-    written = tokens(question)[1:]
-    if all(word[0].isupper() for word in written):
+    """Returns capitalized words and codes, in lower case, without stop words and first words of sentences.
+
+    Returns none if all words of the question are capitalized.
+    """
+    written = tokens(question)
+    if all(word[0].isupper() for word in written[1:]):
         return []
     return [
         word

@@ -26,6 +26,7 @@ from shared.adapters.tables.keys import (
     feed_event_row,
 )
 from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Table, merge_row, put_row, row_at
+from shared.adapters.tables.tenants import AWAKE
 from shared.errors import DataLost, ExportUnfit
 from shared.ports.exports import Exported
 
@@ -165,7 +166,7 @@ class Restore:
 
 
 def _awake(row: ExportedRow) -> ExportedRow:
-    return {**row, "wake_at": row["posted_at"]} if row["PartitionKey"] == TENANTS_PARTITION else row
+    return {**row, "wake_at": AWAKE} if row["PartitionKey"] == TENANTS_PARTITION else row
 
 
 def _is_after(at: Any, since: datetime) -> bool:

@@ -19,7 +19,7 @@ from shared.ports.index import WAKE_LASTS, AwakeTenant
 #: `wake_at` of a tenant without due work; a column has times up to the year 9999
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 #: `wake_at` of an awake tenant; the time of its POST could be after that of a sweep that lists the tenants later
-_AWAKE = datetime(1970, 1, 1, tzinfo=UTC)
+AWAKE = datetime(1970, 1, 1, tzinfo=UTC)
 #: maximum tenants that a process remembers as awake; a forgotten one costs another write
 MAX_REMEMBERED = 10_000
 
@@ -44,7 +44,7 @@ class TenantRows:
         """
         if now < self._woken_until.get(tenant, now):
             return
-        row = {**row_at(TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant, "posted_at": now, "wake_at": _AWAKE}
+        row = {**row_at(TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant, "posted_at": now, "wake_at": AWAKE}
         # written even if the tenant is awake: the new ETag prevents a sweep that read the old one from putting it to
         # sleep
         await self._rows.write(upsert_row(row))
