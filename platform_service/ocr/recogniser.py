@@ -162,6 +162,13 @@ def _line(row: list[Run[tuple[float, Any]]]) -> Line:
 
 
 def _skew(boxes: list[Any]) -> float:
-    """Returns the angle of the page's lines in radians: the median of its runs of text; 0 without runs."""
-    across = [corners[1] - corners[0] for corners in boxes]
-    return median(math.atan2(down, right) for right, down in across) if across else 0.0
+    """The angle of the page's lines in radians, from its long runs of text; 0 where there are none.
+
+    The detector gives short ones an angle of 0, and a table has more of them than of long ones.
+    """
+    angles = []
+    for corners in boxes:
+        across, down = corners[1] - corners[0], corners[3] - corners[0]
+        if np.hypot(*across) > 4 * np.hypot(*down):
+            angles.append(math.atan2(across[1], across[0]))
+    return median(angles) if angles else 0.0

@@ -210,6 +210,24 @@ def test_transparency_is_white_paper(runner: StepRunner, ocr: OcrStep) -> None:
     assert "Transparent notice" in runner.run(ocr, encoded(page, "PNG")).result["pages"][0]["text"]
 
 
+def test_a_skewed_table_of_short_cells_has_its_rows(runner: StepRunner, ocr: OcrStep) -> None:
+    """Two lines of prose give the angle, for which short cells are too short."""
+    page = Image.new("RGB", (1300, 460), "white")
+    draw, font = ImageDraw.Draw(page), ImageFont.load_default(size=28)
+    for row in range(2):
+        draw.text(
+            (80, 40 + 50 * row), "The contractor keeps all service reports for ten years", font=font, fill="black"
+        )
+    for row in range(6):
+        for column in range(6):
+            draw.text((80 + 210 * column, 160 + 44 * row), f"{row + 1}{column + 2}", font=font, fill="black")
+    skewed = page.rotate(2, resample=Image.Resampling.BICUBIC, fillcolor="white", expand=True)
+    text = runner.run(ocr, encoded(skewed, "PNG")).result["pages"][0]["text"]
+    assert [line for line in text.splitlines() if "|" in line] == [
+        " | ".join(f"{row + 1}{column + 2}" for column in range(6)) for row in range(6)
+    ]
+
+
 def test_an_empty_page_among_others_is_kept(runner: StepRunner, ocr: OcrStep) -> None:
     """A page without text is kept, so that page numbers stay correct."""
     run = runner.run(ocr, pdf_of("The first page has this text on it.", "", "The third page has this text on it."))
