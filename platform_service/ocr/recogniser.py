@@ -162,7 +162,7 @@ def _line(row: list[Run[tuple[float, Any]]]) -> Line:
 
 
 def _skew(boxes: list[Any]) -> float:
-    """The angle of the page's lines in radians, from its long runs of text; 0 where there are none.
+    """Returns the angle of the page's lines in radians, from its long runs of text; 0 without long runs.
 
     The detector gives short ones an angle of 0, and a table has more of them than of long ones.
     """
