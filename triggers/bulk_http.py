@@ -128,7 +128,7 @@ async def _start(request: Request) -> func.HttpResponse:
     function="bulk_list",
     path="v1/bulk",
     summary="List bulk operations",
-    description="Newest first.",
+    description="Lists bulk operations, newest first.",
     parameters=(TENANT, *PAGE),
     responses={200: BulkPage},
     problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),

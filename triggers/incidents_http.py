@@ -82,7 +82,7 @@ async def _list(request: Request) -> func.HttpResponse:
     function="incident_read",
     path="v1/incidents/{incidentId}",
     summary="Get an incident",
-    description="Includes its log.",
+    description="Returns the incident with its log.",
     parameters=(INCIDENT_ID,),
     responses={200: IncidentDetail},
     problems=(refusals.IncidentNotFound,),

@@ -67,8 +67,8 @@ route = partial(Route, scope=Scope.READ, tag="jobs")
     method="GET",
     path="v1/jobs",
     summary="List jobs",
-    description="Newest first. Eventually consistent: an item is as of event `seq`; that of a job that has not ended "
-    f"can be one sweep (a minute) old. {_PARTIAL}",
+    description="Lists jobs, newest first. Eventually consistent: an item is as of event `seq`; one of a job that has "
+    f"not ended can be one sweep (a minute) old. {_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: JobPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),

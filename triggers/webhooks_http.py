@@ -237,7 +237,7 @@ async def _resume(request: Request) -> func.HttpResponse:
     # the host would match `default:secret` as a `hookId`
     path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
     summary="Get the default webhook's secret",
-    description="Secret that signs the callback URLs of the tenant's jobs.",
+    description="Secret that signs requests to the callback URLs of the tenant's jobs.",
     parameters=(TENANT,),
     responses={200: DefaultSecret},
     caching=NO_STORE,

@@ -81,7 +81,7 @@ class Explanation(Response):
     what_if: dict[str, str]
     """Possible next events, by name, each with its effect now."""
     rows_if: dict[str, list[TableRow]]
-    """For events that would change the state: the rows of the transition tables that apply."""
+    """Rows of the transition tables that apply to events which would change the state."""
 
 
 def cite(event: Event) -> tuple[TableRow, ...]:

@@ -21,7 +21,7 @@ class TicketRequest(RequestBody):
     ]
     """Path of the stream, from the root of the API, without a query."""
     tenant_id: str | None = None
-    """Tenant of the feed. Default: the caller's tenant. For a job's stream: the job's tenant."""
+    """Tenant of the feed. Default: the caller's tenant. The stream of a job needs the job's tenant."""
 
     @property
     def job_id(self) -> str | None:

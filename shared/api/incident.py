@@ -54,7 +54,7 @@ class Incident(Response):
     state: IncidentStateName
     """OPEN until an operator acts on it, or its cause ends. Then the state is final."""
     code: Annotated[str, Field(examples=["ATTEMPTS_EXHAUSTED"])]
-    """Cause. For a job: its `error_code`."""
+    """Code of the cause; `error_code` of the job for an incident of a job."""
     detail: str | None
     """Cause in words, at most 1,000 characters."""
     opened_at: Instant

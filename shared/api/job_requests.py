@@ -50,7 +50,7 @@ class DryIdempotency(Response):
 
 
 class DryQuota(Response):
-    """Result of the limits check. For a quota over all tenants: an estimate by its last allocation."""
+    """Result of the limits check; an estimate by the last allocation for a quota over all tenants."""
 
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
     """A duplicate is always ADMITTED."""

@@ -123,7 +123,7 @@ class Quota(Response):
     source: str | None
     """Source of the quota, trimmed and lower-cased."""
     etag: str
-    """Value for `If-Match`: of limits, hold and throttle, not of the counts."""
+    """Value for `If-Match`. Changes with limits, hold and throttle, but not with the counts."""
     rule: QuotaRule | None
     """Limits set for this quota."""
     in_force: QuotaRule | None
@@ -137,8 +137,8 @@ class Quota(Response):
     active: int | None
     """Number of active jobs. Null for tenant `*`."""
     staged: int | None
-    """Number of waiting jobs. For a tenant's quota: all accepted jobs that have not started. Otherwise: jobs in its
-    waiting queues."""
+    """Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started; other quotas count
+    the jobs in their waiting queues."""
     tokens: int | None
     """Starts that the rate allows now. Null: no rate is in effect."""
     next_start_at: Instant | None
@@ -192,9 +192,9 @@ class WaitingJob(Response):
     """HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many
     of its jobs failed. LINE: other jobs are ahead of it."""
     nextEligibleAt: Instant | None
-    """Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a
-    job of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough
-    jobs have succeeded; LINE: after the jobs ahead of it."""
+    """Estimated start. Null: time alone does not start the job. It starts, by `why`: HELD: after the quota is resumed.
+    FULL: after a job of this quota ends, or after an allocation over all tenants. RATE: when the rate allows it.
+    BREAKER: after enough jobs have succeeded. LINE: after the jobs ahead of it."""
     waits_for: str | None = None
     """`quota_wait` and the position, in one sentence."""
     quota_wait: QuotaWait | None = None

@@ -49,7 +49,8 @@ class WhatIf(Response):
     """Result that a redrive would have now."""
 
     outcome: str
-    """MOVED, IGNORED or REJECTED."""
+    """MOVED: the message would change its job. IGNORED: the job would record it without effect. REJECTED: no job can
+    accept it."""
     why: str | None
 
 

@@ -125,9 +125,9 @@ DeliveryError = Annotated[
     str | None,
     Field(
         description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, "
-        "`ADDRESS_REFUSED` or `NO_ADDRESS`. Or why there was none: `KEY_GONE` (the key of the secret no longer exists),"
-        " `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted)."
-        " Null: the endpoint responded, or there was no attempt yet.",
+        "`ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer "
+        "exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). "
+        "Null: the endpoint responded, or there was no attempt yet.",
         examples=["TIMEOUT"],
     ),
 ]

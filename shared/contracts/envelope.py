@@ -133,7 +133,7 @@ class CallbackUrls(BaseModel):
         for name, url in urls.items():
             if not 0 < len(name) <= _MAX_CALLBACK_NAME or _CONTROL.search(name):
                 raise ValueError(f"a name must have 1 to {_MAX_CALLBACK_NAME} characters, without control characters")
-            # as strict as the schema: `urlsplit` removes line breaks, which a client of the URL may not do
+            # as strict as the schema: `urlsplit` removes line breaks, which a client of the URL might not do
             if not isinstance(url, str) or len(url) > MAX_URI or not _HTTPS.fullmatch(url):
                 raise ValueError(f"{name} must be an https URL without credentials")
         return self

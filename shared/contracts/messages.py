@@ -199,8 +199,8 @@ class Reply(BaseModel):
     result_ref: LooseReference | None = None
     """RESULT only. Result of the step: the next step's `input_ref`. Default: `output_ref`."""
     output_ref: LooseReference | None = None
-    """RESULT only. Output that the step wrote to the caller's `output_ref`. For the last step: the job's
-    `final_output` (for a last group: that of its first step)."""
+    """RESULT only. Output that the step wrote to the caller's `output_ref`. The job's
+    `final_output` is that of the last step, or of the first step of a last group."""
     artifacts: Annotated[list[Artifact], Field(max_length=MAX_ARTIFACTS)] | None = None
     """RESULT only. Additional outputs of the step."""
     input_digests: Any = None

@@ -269,7 +269,7 @@ class Delivery(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Or why there was none: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null: the endpoint responded, or there was no attempt yet."
+            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null: the endpoint responded, or there was no attempt yet."
         ),
     ]
     took_ms: int | None
@@ -314,7 +314,7 @@ class DryIdempotency(Message):
 
 class DryQuota(Message):
     """
-    Result of the limits check. For a quota over all tenants: an estimate by its last allocation.
+    Result of the limits check; an estimate by the last allocation for a quota over all tenants.
     """
 
     verdict: Annotated[Literal["ADMITTED", "STAGED", "REFUSED"], Field(description="A duplicate is always ADMITTED.")]
@@ -591,7 +591,7 @@ class HookTest(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Or why there was none: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null: the endpoint responded, or there was no attempt yet."
+            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null: the endpoint responded, or there was no attempt yet."
         ),
     ]
     took_ms: int
@@ -1414,7 +1414,7 @@ class WaitingJob(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a\njob of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough\njobs have succeeded; LINE: after the jobs ahead of it."
+            description="Estimated start. Null: time alone does not start the job. It starts, by `why`: HELD: after the quota is resumed.\nFULL: after a job of this quota ends, or after an allocation over all tenants. RATE: when the rate allows it.\nBREAKER: after enough jobs have succeeded. LINE: after the jobs ahead of it."
         ),
     ]
     waits_for: Annotated[str | None, Field(description="`quota_wait` and the position, in one sentence.")] = None
@@ -1436,7 +1436,12 @@ class WhatIf(Message):
     Result that a redrive would have now.
     """
 
-    outcome: Annotated[str, Field(description="MOVED, IGNORED or REJECTED.")]
+    outcome: Annotated[
+        str,
+        Field(
+            description="MOVED: the message would change its job. IGNORED: the job would record it without effect. REJECTED: no job can\naccept it."
+        ),
+    ]
     why: str | None
 
 
@@ -1768,7 +1773,7 @@ class Incident(Message):
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
         Field(description="OPEN until an operator acts on it, or its cause ends. Then the state is final."),
     ]
-    code: Annotated[str, Field(description="Cause. For a job: its `error_code`.")]
+    code: Annotated[str, Field(description="Code of the cause; `error_code` of the job for an incident of a job.")]
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
@@ -1794,7 +1799,7 @@ class IncidentDetail(Message):
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
         Field(description="OPEN until an operator acts on it, or its cause ends. Then the state is final."),
     ]
-    code: Annotated[str, Field(description="Cause. For a job: its `error_code`.")]
+    code: Annotated[str, Field(description="Code of the cause; `error_code` of the job for an incident of a job.")]
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
@@ -2039,7 +2044,9 @@ class Quota(Message):
     ]
     type: Annotated[str | None, Field(description="Job type of the quota. `*`, for tenant `*` only: each job type.")]
     source: Annotated[str | None, Field(description="Source of the quota, trimmed and lower-cased.")]
-    etag: Annotated[str, Field(description="Value for `If-Match`: of limits, hold and throttle, not of the counts.")]
+    etag: Annotated[
+        str, Field(description="Value for `If-Match`. Changes with limits, hold and throttle, but not with the counts.")
+    ]
     rule: Annotated[QuotaRule | None, Field(description="Limits set for this quota.")]
     in_force: Annotated[QuotaRule | None, Field(description="Limits in effect. Null: none.")]
     ruled_by: Annotated[
@@ -2057,7 +2064,7 @@ class Quota(Message):
     staged: Annotated[
         int | None,
         Field(
-            description="Number of waiting jobs. For a tenant's quota: all accepted jobs that have not started. Otherwise: jobs in its\nwaiting queues."
+            description="Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started; other quotas count\nthe jobs in their waiting queues."
         ),
     ]
     tokens: Annotated[int | None, Field(description="Starts that the rate allows now. Null: no rate is in effect.")]
@@ -2495,7 +2502,7 @@ class Explanation(Message):
     what_if: Annotated[dict[str, str], Field(description="Possible next events, by name, each with its effect now.")]
     rows_if: Annotated[
         dict[str, list[TableRow]],
-        Field(description="For events that would change the state: the rows of the transition tables that apply."),
+        Field(description="Rows of the transition tables that apply to events which would change the state."),
     ]
 
 
