@@ -18,7 +18,7 @@ from shared.errors import ProtocolError
 from tape.player import Player, Report, started_at
 from tape.recording import RecordedJob, TapeError, read_histories, record
 
-HELP = "play recorded traffic, and compare what the app makes of it"
+HELP = "play recorded traffic, and compare the app's histories"
 _DESCRIPTION = """Submits the jobs of an audit bundle in order, at their times, to the app in process under virtual
 time. Recorded replies answer the directives. Then compares the histories by type, state, attempt and cause of their
 events. Exit code 0: all are equal; 1: a history differs; 2: the bundle or an option is wrong."""

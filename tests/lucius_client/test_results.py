@@ -91,7 +91,7 @@ def test_a_result_that_is_gone_has_its_day(store: BlobServiceClient, stack: Runn
 def test_a_credential_that_may_not_read_is_refused(store: BlobServiceClient, stack: RunningStack, tenant: str) -> None:
     """A connection string is valid for blobs of its own account only, and an invalid one is an error."""
     uri = put(store, tenant, b"x")
-    with pytest.raises(ResultForbidden, match="your credential may not read"):
+    with pytest.raises(ResultForbidden, match="your credential cannot read"):
         read(uri, stack.storage_connection.replace("AccountKey=", "AccountKey=AAAA"))
     other = "DefaultEndpointsProtocol=https;AccountName=another;AccountKey=AAAA"
     assert b"".join(read(uri, other).chunks()) == b"x"

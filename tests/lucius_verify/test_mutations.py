@@ -235,7 +235,7 @@ def test_a_redrive_that_carries_another_result_is_found(tmp_path: Path) -> None:
     forged = with_rows(forged)
     report = verify(write(tmp_path / "b.tar.gz", [old, forged]))
     assert states(report)[:3] == [HOLD, HOLD, BROKEN], report.to_text()
-    assert "step ocr is carried" in str(report.broken)
+    assert "the carried result of step ocr" in str(report.broken)
     assert verify(write(tmp_path / "b.tar.gz", [forged])).verdict == Verdict.VERIFIED
 
 

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="host name that requests may name in Host, besides IP addresses, localhost and --host; may be repeated",
+        help="host name that requests may name in Host, besides IP addresses, localhost and --host; repeatable",
     )
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for any (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")

@@ -63,7 +63,7 @@ class ResultGone(ResultUnreadable):
 
 
 class ResultForbidden(ResultUnreadable):
-    """The caller's credential may not read the result, or there is none."""
+    """The caller's credential cannot read the result, or there is none."""
 
 
 class StoreUnreachable(Unreachable):

@@ -106,7 +106,7 @@ class OpenResult:
         if status is None:  # no token, so the request was never sent
             return ResultForbidden(self.uri, f"no credential for {self.uri}: log in by `az login` ({why})")
         if status in (401, 403):
-            return ResultForbidden(self.uri, f"your credential may not read {self.uri} ({why})")
+            return ResultForbidden(self.uri, f"your credential cannot read {self.uri} ({why})")
         if status == 412:
             return ResultUnreadable(self.uri, f"{self.uri} was written again while it was read")
         if status >= _UNEXPECTED or status == 429:

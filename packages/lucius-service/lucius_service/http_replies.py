@@ -1,6 +1,6 @@
 """Sends replies over HTTP, to the `callback_urls` of a directive: the same guarantees as the bus, with a response.
 
-The response of LUCIUS says whether the attempt continues. For a directive without `callback_urls`, replies use the bus.
+The response of LUCIUS states whether the attempt continues. Replies use the bus if a directive has no `callback_urls`.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def with_lease(stored: object, directive: Directive) -> dict[str, Any]:
         if all(stored.get(name) == value for name, value in own.items()):
             rest = {name: value for name, value in stored.items() if name != "lease_digest"}
             return rest | {"lease_id": directive.lease_id}
-    raise ValueError("what is stored is not the RESULT of this attempt")
+    raise ValueError("the stored message is not the RESULT of this attempt")
 
 
 def _attempt(directive: Directive) -> dict[str, Any]:

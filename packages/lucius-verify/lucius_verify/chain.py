@@ -109,14 +109,14 @@ def _rows(history: History) -> Fault | None:
         return history.fault(1, f"it is not of format {FORMAT}")
     rows = _as_created(history, first)
     if not history.withheld and _rows_digest(rows) != first["rows"]:
-        return history.fault(1, "the rows as created are not those of which it has the digest")
+        return history.fault(1, "the created rows do not have the digest that it names")
     for event in history.events:
         for name, changed in changes_of(event).items():
             if name in rows:
                 rows[name] = {**rows[name], **changed}
     for name, given in _rows_by_name(history).items():
         if columns := _differing(rows[name], given):
-            return history.row_fault(f"{name or 'the job'} is not what the events made of it: {', '.join(columns)}")
+            return history.row_fault(f"{name or 'the job'} differs from the result of its events: {', '.join(columns)}")
     return None
 
 

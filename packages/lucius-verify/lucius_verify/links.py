@@ -131,7 +131,7 @@ def _replay(job: Row, original: Row) -> Iterator[str]:
         yield f"it is the replay of {job['replay_of']}, which is {original['status']}"
     plans, others = ({name: step["plan"] for name, step in each["steps"].items()} for each in (job, original))
     if (job["replayed"], plans) != (original["replayed"], others):
-        yield f"it is not what a replay of {job['replay_of']} keeps"
+        yield f"its plan or fields differ from those that a replay of {job['replay_of']} keeps"
 
 
 def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:
@@ -143,11 +143,11 @@ def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:
     if old["status"] not in ("FAILED_FINAL", "CANCELLED"):
         yield f"it is the redrive of {job['redrive_of']}, which is {old['status']}"
     if job["kept"] != old["kept"] or job["steps"].keys() != old["steps"].keys():
-        yield f"it is not what a redrive of {job['redrive_of']} keeps"
+        yield f"its steps or fields differ from those that a redrive of {job['redrive_of']} keeps"
         return
     for step_id, step in job["steps"].items():
         before: Mapping[str, Any] = old["steps"][step_id]
         if step["plan"] != before["plan"]:
-            yield f"step {step_id} is not what a redrive of {job['redrive_of']} keeps"
+            yield f"the plan of step {step_id} differs from the one that a redrive of {job['redrive_of']} keeps"
         if step["carried"] and (before["status"], before["result"]) != ("SUCCEEDED", step["result"]):
-            yield f"step {step_id} is carried, and is not what {job['redrive_of']} has"
+            yield f"the carried result of step {step_id} differs from that of {job['redrive_of']}"

@@ -167,4 +167,4 @@ def _covers(manifest: Row, day: date) -> bool:
         since, until = (datetime.fromisoformat(manifest[name]) for name in ("since", "until"))
         return since <= begins and begins + timedelta(days=1) <= until
     except (OverflowError, TypeError, ValueError):
-        raise Unreadable("its window is not two times with a zone", "manifest.json") from None
+        raise Unreadable("its window must be two times with a time zone", "manifest.json") from None

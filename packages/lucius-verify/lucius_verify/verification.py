@@ -229,7 +229,7 @@ class _Verification:
                 why = f"its total of {name} is {manifest['totals'].get(name)}, and the histories have {value}"
                 self.levels[2].broken(Fault(why, "manifest.json"))
         if manifest["content"] == "included" and self.withheld:
-            self.levels[2].broken(Fault("it says that content is included, and some is withheld", "manifest.json"))
+            self.levels[2].broken(Fault("it claims to include content, but some is withheld", "manifest.json"))
         if links.rows_digest() != self.bundle.digests["links.jsonl"]:
             self.levels[2].broken(Fault("its rows are not the links of the jobs", "links.jsonl"))
 

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="host name that requests may name in Host, besides IP addresses, localhost and --host; may be repeated",
+        help="host name that requests may name in Host, besides IP addresses, localhost and --host; repeatable",
     )
     serving.add_argument("--port", type=_port, default=5672, help="AMQP port, 0 for any (default: %(default)s)")
     serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP port, 0 for any (default: %(default)s)")

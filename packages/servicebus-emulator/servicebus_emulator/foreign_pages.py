@@ -28,7 +28,7 @@ def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str
     if host is not None and not _is_ours(host, names):
         return f"the host {host!a} is not served here; --allowed-host NAME allows it"
     if origin is not None and origin.partition("://")[2].lower() != (host or "").lower():
-        return f"pages of {origin!a} may not use this program"
+        return f"pages of {origin!a} cannot use this program"
     return None
 
 

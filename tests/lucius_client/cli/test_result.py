@@ -176,7 +176,7 @@ def test_a_wrong_key_is_refused(stack: RunningStack, ended: Callable[[bytes], di
     """Exit code 3, as where the API refuses."""
     with running(ended(b"x")) as run:
         failed = run(LUCIUS_BLOB_CONNECTION=stack.storage_connection.replace("AccountKey=", "AccountKey=AAAA"))
-    assert (failed.returncode, "your credential may not read" in failed.stderr) == (3, True)
+    assert (failed.returncode, "your credential cannot read" in failed.stderr) == (3, True)
 
 
 def test_submit_waits_and_prints_the_result(stack: RunningStack, tmp_path: Path) -> None:

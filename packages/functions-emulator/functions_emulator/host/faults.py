@@ -1,4 +1,4 @@
-"""Faults for tests of apps: `--fault NAME=VALUE`, which may be repeated.
+"""Faults for tests of apps: `--fault NAME=VALUE`; repeatable.
 
 `kill-before-commit=N`, `kill-after-commit=N`   SIGKILL before or after the N-th commit of the store
 `run-twice=ACTIVITY`                            each call of that activity runs the function twice

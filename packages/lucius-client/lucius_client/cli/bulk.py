@@ -27,7 +27,7 @@ Filter = Annotated[
     typer.Option(
         "--filter",
         metavar="KEY=VALUE",
-        help="Filter of the jobs; may be repeated: status=, request_type=, label=KEY:VALUE, since=, until= (a "
+        help="Filter of the jobs; repeatable: status=, request_type=, label=KEY:VALUE, since=, until= (a "
         "timestamp, or 2h ago).",
     ),
 ]

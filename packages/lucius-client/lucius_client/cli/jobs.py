@@ -185,7 +185,7 @@ def result(
 ) -> None:
     """Print the result of a job that succeeded.
 
-    Your own credential reads the result; on a laptop, Azurite's.
+    The command reads the result with your own credential, or with Azurite's key on a laptop.
 
     A pipe gets the content as it is, a terminal gets it in a readable form. -o json prints the URI and type of the
     result, and the content of a JSON result as `content` unless it goes to --out.

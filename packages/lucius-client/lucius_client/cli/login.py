@@ -25,7 +25,7 @@ def login(
     tenant: Annotated[str, typer.Option("--as", metavar="TENANT", help="The tenant of the token.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help=f"Scope of the token; may be repeated: {', '.join(SCOPES)}."),
+        typer.Option(metavar="SCOPE", help=f"Scope of the token; repeatable: {', '.join(SCOPES)}."),
     ] = None,
     issuer: Annotated[
         str | None,

@@ -97,7 +97,7 @@ def replay(
 def comparison(session: Session, job: JobId) -> None:
     """Compare the steps of a replay with its original.
 
-    Exit code 1: not each step is SAME.
+    Exit code 1: at least one step is not SAME.
     """
     _show_comparison(session, job)
 

@@ -56,7 +56,7 @@ def version(session: Session) -> None:
 def health(session: Session) -> None:
     """Show whether the API is ready, and its dependencies.
 
-    Exit code 3: not ready, 4: no response.
+    Exit code 3: not ready; 4: no response.
     """
     session.client.live()
     readiness = session.client.ready().plain()

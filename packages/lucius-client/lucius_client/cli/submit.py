@@ -88,23 +88,21 @@ def submit(
     payload: Annotated[
         str | None, typer.Option(metavar="JSON|@FILE", help="Parameters of the steps, one key for each step.")
     ] = None,
-    ask: Annotated[
-        list[str] | None, typer.Option(metavar="QUESTION", help="A question for SIS; may be repeated.")
-    ] = None,
+    ask: Annotated[list[str] | None, typer.Option(metavar="QUESTION", help="A question for SIS; repeatable.")] = None,
     label: Annotated[
-        list[str] | None, typer.Option(metavar="KEY:VALUE", help="A label of the jobs; may be repeated.")
+        list[str] | None, typer.Option(metavar="KEY:VALUE", help="A label of the jobs; repeatable.")
     ] = None,
     callback: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=URL", help="Send the event that ends a job to this https URL. Can be repeated."),
+        typer.Option(metavar="NAME=URL", help="Send the event that ends a job to this https URL; repeatable."),
     ] = None,
     after: Annotated[
         list[str] | None,
-        typer.Option(metavar="JOB", help="A job that must have succeeded first: its ID, or key:KEY; may be repeated."),
+        typer.Option(metavar="JOB", help="A job that must have succeeded first: its ID, or key:KEY; repeatable."),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only files of folders whose names match: '*.pdf'; may be repeated."),
+        typer.Option(metavar="PATTERN", help="Only files of folders whose names match: '*.pdf'; repeatable."),
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Create a new job even if the same request was submitted before.")

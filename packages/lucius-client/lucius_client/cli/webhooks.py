@@ -36,7 +36,7 @@ Types = Annotated[
 JobTypes = Annotated[str | None, typer.Option("--job-type", help="One or more job types, separated by commas.")]
 Labels = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="KEY:VALUE", help="Only events of jobs with this label; may be repeated."),
+    typer.Option("--label", metavar="KEY:VALUE", help="Only events of jobs with this label; repeatable."),
 ]
 Description = Annotated[str | None, typer.Option(help="Description, for people.")]
 

@@ -151,7 +151,7 @@ def load(
         typer.Option(
             "--mix",
             metavar="FILE[=SHARE]",
-            help="A directive, as for verify, or a job request, with its share; may be repeated.",
+            help="A directive, as for verify, or a job request, with its share; repeatable.",
         ),
     ],
     step_type: Annotated[

@@ -230,7 +230,7 @@ async def stray_blobs(bench: Bench) -> None:
         if not name.startswith(own):
             raise Wrong(f"{name} was written, which is neither under workspace_ref nor under output_ref")
     if not await bench.sees_all_blobs():
-        raise Skipped("the connection may not list containers: only workspace and results were searched")
+        raise Skipped("the connection cannot list containers: only workspace and results were searched")
 
 
 async def artifacts(bench: Bench) -> None:

@@ -22,7 +22,7 @@ class FramingError(AmqpError):
 
 
 class NotAllowedError(AmqpError):
-    """A frame that its sender may not send in this state."""
+    """A frame that its sender must not send in this state."""
 
     condition = "amqp:not-allowed"
 
