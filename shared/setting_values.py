@@ -1,6 +1,6 @@
 """The declaration of a setting, and the parsers of values from text of the environment.
 
-A parser's ValueError says which form is required.
+A parser's ValueError states the required form.
 """
 
 from __future__ import annotations

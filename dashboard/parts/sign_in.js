@@ -4,7 +4,7 @@ import { effect, html, signal, useRef } from "./html.js";
 import { reason, refused, signIn } from "./session.js";
 
 const STORED = "lucius.sign-in";
-/** Minimum age in ms of a token that is renewed: a newer one would be refused too, for example by a wrong clock. */
+/** Minimum age in ms of a token to renew. A newer token was refused for another reason, for example a wrong clock. */
 const RENEW_AFTER_MS = 60000;
 const CLOCK_TOLERANCE_S = 300;
 

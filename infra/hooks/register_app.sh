@@ -39,7 +39,7 @@ patch() {
 # ---- the registration
 
 app=${3:-}
-# an interrupted run may have created it, though a search may not show it yet
+# an interrupted run may have created it, even if a search does not show it yet
 if [ -n "$mark" ] && [ -n "${LUCIUS_AUTH_REGISTERED:-}" ] &&
   az ad app show --id "$LUCIUS_AUTH_REGISTERED" --output none 2>/dev/null; then
   app=$LUCIUS_AUTH_REGISTERED

@@ -35,9 +35,9 @@ def read_json(data: bytes) -> dict[str, Any] | None:
 
 
 def document_uri(source: Document) -> str:
-    """Returns the URI of the document that the text is of: `input` of a result of OCR or EMBEDDING, else its own.
+    """Returns the URI of the text's document: `input` of a result of OCR or EMBEDDING, else the URI of the text.
 
-    The URI of a result has the id of its job, and a replay has another one.
+    The URI of a result has a job id, which differs in a replay.
     """
     read_from = (read_json(source.data) or {}).get("input")
     uri = read_from.get("uri") if isinstance(read_from, dict) else None

@@ -184,7 +184,7 @@ LINES: tuple[Line, ...] = (
     ),
     Line("ANCHORED", _I, "Wrote the anchor of a day; `count` has the number of tenants"),
     Line("ANCHOR_WAITS", _I, "A day's anchor waits for heads of `count` tenants; retried in the next hour"),
-    Line("ANCHOR_INCOMPLETE", _W, "Wrote the anchor of a day without some heads of `count` tenants"),
+    Line("ANCHOR_INCOMPLETE", _W, "Wrote a day's anchor; it marks the heads of `count` tenants as incomplete"),
     Line("ANCHOR_FAILED", _W, "Could not write a day's anchor; retried in the next hour"),
     Line("TABLES_EXPORTED", _I, "The daily export of the tables is complete; the record has its name and rows"),
     Line("EXPORT_FAILED", _W, "Could not export the tables; retried in the next hour. Needs an operator if it repeats"),
@@ -211,15 +211,15 @@ LINES: tuple[Line, ...] = (
     Line(
         "ACCESS",
         _I,
-        "A request got its response: `method`, `route`, `status`, `duration_ms`, the error code as `reason`, the "
-        "caller's `actor` and `tenant_id`, the required `scope`, `all_tenants` if the request covered all tenants, "
+        "A request got its response. Fields: `method`, `route`, `status`, `duration_ms`, the error code as `reason`, "
+        "the caller's `actor` and `tenant_id`, the required `scope`, `all_tenants` if the request covered all tenants, "
         "`jobId` if the path has one. Probes are logged at DEBUG",
     ),
     Line(
         "TOKEN_REFUSED",
         _I,
-        "A request got 401; `reason` has the cause; `kid` and `iss` are unverified claims of the token, shortened; "
-        "its ACCESS record has the same `correlation_id`",
+        "A request got 401; `reason` has the cause. `kid` and `iss` are shortened, unverified claims of the token. "
+        "The request's ACCESS record has the same `correlation_id`",
     ),
     Line("KEYS_UNAVAILABLE", _W, "Could not fetch the issuer's keys; the last keys are valid for a day"),
     Line("CONFIGURATION_READ", _W, "App Configuration has invalid values; the last valid ones stay in effect"),

@@ -66,7 +66,7 @@ class Reach:
 
 def check_seen(allowed: bool) -> None:
     if not allowed:
-        # a bug: a request reads a job before it uses it
+        # a bug: each request must read a job before its use
         raise PermissionError("a job of another tenant")
 
 

@@ -40,7 +40,7 @@ from shared.core.jobs.states import JobStatus
 class PlaceState(StrEnum):
     """ACTIVE.`state`. A row without it belongs to a job that no quota concerned."""
 
-    #: accepted; its rows may not exist yet
+    #: accepted; possibly without rows yet
     ARRIVING = "ARRIVING"
     WAITING = "WAITING"
     #: active: it holds a slot

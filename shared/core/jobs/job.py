@@ -269,7 +269,7 @@ class Job:
 
     @property
     def is_dependent(self) -> bool:
-        """Returns whether dependencies of the job may not have ended, or one did not succeed."""
+        """Returns whether a dependency of the job possibly has not ended, or did not succeed."""
         return self.dependencies is not None and self.dependencies_settled_at is None
 
 

@@ -78,7 +78,7 @@ async def list_keys(context: Context) -> list[KnownKey]:
     found = []
     for name in await audit.kept.names(_KEYS):
         if (content := await audit.kept.read(name)) is None:
-            raise LedgerUnavailable(f"the public key {name} is gone")
+            raise LedgerUnavailable(f"public key {name} not found; restore its blob")
         row = json.loads(content)
         key = PublicKey(key_id=row["keyid"], pem=row["pem"])
         since = datetime.fromisoformat(row["from"])

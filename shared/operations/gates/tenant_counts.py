@@ -20,7 +20,7 @@ from shared.ports.allocations import StoredAllocationRecord
 _PIECE = 100
 #: maximum time of a count within one allocation; the next allocation continues it
 _MAX_TIME = timedelta(seconds=15)
-#: time between the new limit and the second count, in which a process may not have known of the limit
+#: time between the new limit and the second count, in which a process possibly did not know the limit
 _SECOND_COUNT = timedelta(minutes=1)
 #: maximum wait of an allocation for one tenant's writers, or for a count of its jobs
 DEMAND_PATIENCE = timedelta(seconds=1)

@@ -23,7 +23,7 @@ class InFlightCount:
     read_at: datetime
     #: number from the bus; None: it did not respond
     counted: int | None
-    #: directives that this process sent since, which the bus may not have counted
+    #: directives that this process sent since, which the bus possibly has not counted
     passed: int = 0
 
     @property

@@ -52,7 +52,7 @@ class RecentEnds:
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Ended]] = {}
-        #: ends whose histories are purged and whose rows do not say so yet
+        #: ends whose histories are purged and whose rows do not record this yet
         self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
 
     def take_purged(self, tenant: str) -> list[Clearing]:

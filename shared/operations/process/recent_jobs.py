@@ -14,8 +14,8 @@ from shared.core.jobs.job import Record
 from shared.operations.process.waiters import Tails
 from shared.ports.ledger import Stored
 
-#: maximum age; usually a reply follows the ACK of its attempt within it, and later a refused write is more likely than
-#: a saved read
+#: maximum age. An attempt's replies usually come within this time after its ACK; later, a refused write is more
+#: likely than a saved read
 KEPT_FOR = timedelta(seconds=60)
 #: maximum characters of all remembered jobs; the payloads of one can have a mebibyte
 MAX_CHARACTERS = 32_000_000

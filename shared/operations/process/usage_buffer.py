@@ -19,7 +19,7 @@ from shared.ports.usage import SeenSource, Usage
 
 #: minimum time between two writes of refused requests
 _WRITTEN_EVERY = timedelta(minutes=1)
-#: maximum tenants with sources, sources within the hour, and tenants with peaks in memory; past it, all are dropped
+#: maximum tenants with sources, sources within the hour, and tenants with peaks; above a maximum, all are dropped
 _MAX_KEPT = 10_000
 
 

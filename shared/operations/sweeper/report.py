@@ -68,7 +68,7 @@ class SweepReport:
     dead_replies: int = 0
     #: lanes that may still have dead replies, so that no lease there may end
     undrained: set[int] = field(default_factory=set)
-    #: jobs whose replies are still in a drained lane, so that their leases may not end either
+    #: jobs whose replies are still in a drained lane, so that their leases must not end either
     unheard: set[str] = field(default_factory=set)
     actions: list[Action] = field(default_factory=list)
     #: `True` if a limit was reached, so that there may be more to do
