@@ -80,7 +80,7 @@ MANUAL = [
             "grease gun are enough; more will press the seal out of its seat.",
             "The temperature probes are calibrated twice a year by an accredited laboratory. Keep the certificates for "
             "five years, because the inspector of the food authority may ask for them.",
-            "Spare parts are ordered from the service admission state of Brightwater Works in Halden. The admission state is open on working "
+            "Spare parts are ordered from the service desk of Brightwater Works in Halden. The desk is open on working "
             "days from 7:30 to 16:00. In an emergency outside these hours, the standby technician is Ingrid Solvang.",
             "The warranty runs for 24 months from the date of commissioning. It ends early if parts of another make have "
             "been fitted or if the cleaning log has gaps of more than three days.",
