@@ -38,7 +38,7 @@ class NotReplayable(Refused, status=409):
 
 
 class NotAReplay(Refused, status=409, code="NOT_A_REPLAY"):
-    """The job is not a replay, and is compared with no other job."""
+    """The job is not a replay; only a replay can be compared."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job {job_id} is not a replay; create one with POST /v1/jobs/{job_id}:replay")

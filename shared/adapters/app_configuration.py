@@ -32,7 +32,7 @@ class AppConfigurationStore:
         if connection is not None:
             return cls(AzureAppConfigurationClient.from_connection_string(connection, **limits.options))
         if endpoint is None or credential is None:
-            raise ValueError("needs a connection string, or an endpoint and a credential")
+            raise ValueError("the App Configuration client needs a connection string, or an endpoint and a credential")
         return cls(AzureAppConfigurationClient(endpoint, credential, **limits.options))
 
     async def version(self) -> str | None:

@@ -28,7 +28,7 @@ def blob_service(
     if connection is not None:
         return BlobServiceClient.from_connection_string(connection, **limits.blob_options)
     if endpoint is None or credential is None:
-        raise ValueError("needs a connection string, or an endpoint and a credential")
+        raise ValueError("the blob client needs a connection string, or an endpoint and a credential")
     return BlobServiceClient(endpoint, credential=credential, **limits.blob_options)
 
 

@@ -71,7 +71,7 @@ LINES: tuple[Line, ...] = (
     Line("ORCHESTRATION_RESTARTED", _I, "The sweeper restarted the orchestration of a job that had not ended"),
     Line("ORCHESTRATION_FAILED", _I, "The orchestration ended after five restarts; the job is FAILED_FINAL"),
     Line("REPAIRED", _I, "The sweeper repeated an external event that the orchestration had missed"),
-    Line("JOB_REDRIVEN", _I, "A new job redrives this one"),
+    Line("JOB_REDRIVEN", _I, "A redrive created a new job from this one"),
     Line("JOB_REPLAYED", _I, "A new job runs the steps of this one again"),
     Line("DEAD_LETTER_DISMISSED", _I, "A caller dismissed the dead letter of a job"),
     Line("INCIDENT_OPENED", _W, "Opened an incident of a breaker, a silent service or a row; `reason` has the code"),
@@ -115,7 +115,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "MINUTES_UNWRITTEN",
         _W,
-        "Could not write counts of the last hour; the overview's numbers are too low; jobs are not affected",
+        "Could not write counts of the last hour, so the overview's numbers are too low; jobs are not affected",
     ),
     Line("USAGE_UNFOLDED", _W, "Could not write the hourly rollup of a tenant's usage; retried by the next sweep"),
     Line(
@@ -133,11 +133,11 @@ LINES: tuple[Line, ...] = (
     ),
     Line("LOG_UNPRUNED", _W, "Could not remove old log entries or incidents; retried on the next day"),
     Line("LOGS_PRUNED", _I, "Removed old log entries and incidents; `count` has the number of rows"),
-    Line("ROW_UNDECODABLE", _W, "Could not decode a row; it is missing from its list; `row` has the key"),
+    Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists omit it; `row` has the key"),
     Line(
         "ROW_REFUSED",
         _W,
-        "The Table service rejected a row of an ended job; the job ended without it; `row` has the key",
+        "The Table service rejected a row of a job, so the job ended without it; `row` has the key",
     ),
     Line("WAITING_RESTORED", _W, "The sweeper restored a waiting job that was missing from its waiting queue"),
     Line("DESK_COUNTED_ANEW", _W, "Corrected a tenant's job counts that differed from its rows"),

@@ -75,7 +75,7 @@ class ServiceBusCounts:
         options: dict[str, Any] = {"retry_total": 0}
         if self._connection is None:
             if self._namespace is None or self._credential is None:
-                raise ValueError("needs a connection string, or a namespace and a credential")
+                raise ValueError("the management client needs a connection string, or a namespace and a credential")
             return ServiceBusAdministrationClient(self._namespace, self._credential, **options)
         if self._url is not None:
             options["transport"] = _transport_to(self._url)

@@ -44,7 +44,7 @@ def bus_client(
             options["ssl_context"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         return ServiceBusClient.from_connection_string(connection, **options)
     if namespace is None or credential is None:
-        raise ValueError("needs a connection string, or a namespace and a credential")
+        raise ValueError("the Service Bus client needs a connection string, or a namespace and a credential")
     return ServiceBusClient(namespace, credential, **options)
 
 

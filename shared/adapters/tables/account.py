@@ -81,7 +81,7 @@ class TablesAccount:
         elif endpoint is not None and credential is not None:
             service = TableServiceClient(endpoint, credential=credential, **limits.options)
         else:
-            raise ValueError("needs a connection string, or an endpoint and a credential")
+            raise ValueError("the Table client needs a connection string, or an endpoint and a credential")
         direct = DirectAccount(service.url, service.credential, limits) if transport == "direct" else None
         return cls(service, version_table, direct, other_tables=other_tables)
 
@@ -147,7 +147,7 @@ async def _version_row(table: Table) -> Entity | None:
 
 
 async def read_row(table: Table, partition: str, row: str) -> Entity | None:
-    """Reads a row. None: it does not exist. Raises LedgerUnavailable."""
+    """Reads a row. None if it does not exist. Raises LedgerUnavailable."""
     try:
         return await table.get_entity(partition, row)
     except NotThere:

@@ -76,7 +76,7 @@ class Restore:
         try:
             manifest = await read_manifest(self._files, name)
             if not manifest.complete:
-                raise ExportUnfit(f"export {name} is not complete: restore an earlier export (`list` shows them)")
+                raise ExportUnfit(f"export {name} is not complete; restore an earlier export (`list` shows them)")
             for table in manifest.tables:
                 for part in table.parts:
                     await unpack(self._files, part)

@@ -36,7 +36,7 @@ WithContent = Annotated[
     bool, typer.Option("--with-content", help="Include payloads, error texts and query strings of references.")
 ]
 
-audit_app = typer.Typer(help="Bundles of histories for auditors: export, verify.", no_args_is_help=True)
+audit_app = typer.Typer(help="Export and verify bundles of histories for auditors.", no_args_is_help=True)
 #: commands under the older name of `audit export`
 orch_app = typer.Typer(help="Current name: lucius audit export.", no_args_is_help=True)
 

@@ -38,7 +38,7 @@ EVENTS = Listing(
     ),
 )
 
-event_app = typer.Typer(help="Events of a tenant: list, or follow.", no_args_is_help=True)
+event_app = typer.Typer(help="List or follow the events of a tenant.", no_args_is_help=True)
 
 
 @event_app.callback()

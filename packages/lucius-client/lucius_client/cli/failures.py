@@ -42,8 +42,8 @@ REJECTED = Listing(
     ),
 )
 
-deadletter_app = typer.Typer(help="Failed jobs that are neither redriven nor dismissed: list.", no_args_is_help=True)
-rejected_app = typer.Typer(help="Messages that no job could accept: list, show, redrive.", no_args_is_help=True)
+deadletter_app = typer.Typer(help="List failed jobs that are neither redriven nor dismissed.", no_args_is_help=True)
+rejected_app = typer.Typer(help="List, show and redrive messages that no job could accept.", no_args_is_help=True)
 
 MessageId = Annotated[
     str, typer.Argument(metavar="ID", help="A rejected message's id, or its first characters."), ids.REJECTED

@@ -42,7 +42,7 @@ VERSIONS = Listing(
     ),
 )
 
-protocol_app = typer.Typer(help="Protocols: list, show, versions, lint, diff.", no_args_is_help=True)
+protocol_app = typer.Typer(help="List, show, check and compare protocols.", no_args_is_help=True)
 
 
 _JobType = Annotated[str, typer.Argument(metavar="REQUEST_TYPE", autocompletion=completion.protocols)]

@@ -45,7 +45,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes; write
 #: help of limits that can be removed
 _Number = "A number, or `none` to remove the limit."
 
-quota_app = typer.Typer(help="Quotas: list, show, set, delete, hold, throttle, resume.", no_args_is_help=True)
+quota_app = typer.Typer(help="List, show, set, delete, hold, throttle and resume quotas.", no_args_is_help=True)
 
 
 @with_session

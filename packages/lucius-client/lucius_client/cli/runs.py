@@ -33,7 +33,7 @@ ARTIFACTS = Listing(
     ),
 )
 
-run_app = typer.Typer(help="Runs of packs: logs, artifacts, get.", no_args_is_help=True)
+run_app = typer.Typer(help="Get logs and artifacts of the runs of packs.", no_args_is_help=True)
 
 
 @with_session

@@ -37,7 +37,7 @@ PREVIEW = Listing("tenants", "tenant", (Column("tenant", "tenant"), Column("jobs
 
 TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
 
-tenant_app = typer.Typer(help="Tenants: export, purge.", no_args_is_help=True)
+tenant_app = typer.Typer(help="Export or purge tenants.", no_args_is_help=True)
 
 
 @with_session

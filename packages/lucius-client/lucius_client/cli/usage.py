@@ -49,7 +49,7 @@ SOURCES = Listing(
     ),
 )
 
-source_app = typer.Typer(help="Sources: list.", no_args_is_help=True)
+source_app = typer.Typer(help="List sources.", no_args_is_help=True)
 
 
 @with_session
