@@ -36,7 +36,7 @@ class HeadsPage(Response):
     envelope: DsseEnvelope
     """Signed statement. It has the tenant, the window, the page number and the digest of the previous page."""
     next: Cursor
-    """Cursor of the next page. Null: this is the last page."""
+    """Cursor of the next page. Null on the last page."""
 
 
 class Anchor(Response):

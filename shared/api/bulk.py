@@ -42,7 +42,7 @@ class Bulk(Response):
     filter: dict[str, Any]
     """Filter as requested. Matches jobs that existed before the bulk operation."""
     root: JobId | None
-    """Job that is redriven first, then its failed dependants. Null: the jobs of the filter."""
+    """Job that is redriven first, then its failed dependants. Null if the bulk operation has a filter."""
     reason: str | None
     actor: str
     state: BulkStateName
@@ -147,7 +147,7 @@ def preview(tenant: str, action: str, found: Sequence[str], more: bool, shown: i
 
 
 def related_job(job_id: str, job: Job | None) -> RelatedJob:
-    """Makes a related job. `job` None: it no longer exists or cannot be read."""
+    """Makes a related job. `job` None if it no longer exists or cannot be read."""
     if job is None:
         return RelatedJob(jobId=job_id, status=None, error_code=None, redriven_by=None)
     return RelatedJob.of(job, jobId=job_id)

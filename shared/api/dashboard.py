@@ -64,7 +64,7 @@ class OverviewJobs(Response):
     at_least: bool
     """`true` if the tenant has more than 1,000 such jobs: the first 1,000 are counted."""
     counted_at: Instant | None
-    """End of the sweep that counted them. Null: no sweep yet."""
+    """End of the sweep that counted them. Null before the first sweep."""
 
 
 class OverviewLatency(Response):
@@ -80,13 +80,13 @@ class OverviewMinute(Response):
 
     minute: Instant
     active: dict[str, int] | None
-    """Jobs that had not ended, by status. Null: not counted in this minute, or the overview of one tenant."""
+    """Jobs that had not ended, by status. Null if not counted in this minute, and in the overview of one tenant."""
     ended: dict[str, int]
     """Jobs that ended, by status."""
     reasons: dict[str, int]
     """Jobs that ended without success, by error code."""
     ack: OverviewLatency | None
-    """Latency until the ACK. Null: no ACK in this minute, or the overview of one tenant."""
+    """Latency until the ACK. Null if this minute has no ACK, and in the overview of one tenant."""
     result: OverviewLatency | None
 
 
@@ -109,7 +109,7 @@ class OverviewService(Response):
     answered_at: Instant | None
     """Time of its last reply, to about a minute."""
     silent_since: Instant | None
-    """Time when the sweeper found the service silent. Null: the service replies."""
+    """Time when the sweeper found the service silent. Null if the service replies."""
     waiting: int | None
     """Directives that it has not acknowledged, as of the last sweep."""
     oldest_seconds: float | None
@@ -151,7 +151,7 @@ class OverviewSweeper(Response):
     """The last sweep in any process."""
 
     last_pass_at: Instant | None
-    """End of the last sweep. Null: no sweep yet."""
+    """End of the last sweep. Null before the first sweep."""
     late: bool
     more: bool | None
     """`true` if the sweep ran out of time before it did all due work."""
@@ -162,7 +162,7 @@ class DashboardMetrics(Response):
 
     at: Instant
     tenant: str | None
-    """Tenant id. Null: all tenants."""
+    """Tenant id. Null for all tenants."""
     health: OverviewHealth
     problems: list[OverviewProblem]
     """Problems, worst first, at most 20."""

@@ -70,7 +70,7 @@ class Explanation(Response):
     position: int | None = None
     """THROTTLED: position in the waiting queue, counted to 1,000. Null if further back, or not in the queue yet."""
     nextEligibleAt: Instant | None = None
-    """THROTTLED: estimated start. Null: time alone does not start it; see `quota_wait`."""
+    """THROTTLED: estimated start. Null if time alone does not start the job; see `quota_wait`."""
     since: Instant | None
     until: Instant | None
     """End of the time limit. Null if there is no time limit, or the job has ended."""
@@ -198,7 +198,7 @@ def _stopped_by(record: Record, step: Step | None, standing: QueuePosition | Non
 
 
 def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None:
-    """Returns the cause that delays the job without a failure; None: there is none."""
+    """Returns the cause that delays the job without a failure; None if there is none."""
     if record.job.status is JobStatus.THROTTLED:
         return "THROTTLED"
     if record.job.status is JobStatus.PAUSED:

@@ -31,7 +31,7 @@ class ProtocolSource(Response):
 
     source: Literal["files", "app-configuration"]
     read_at: Instant | None = None
-    """Time of the last read of the store. Null: not read yet."""
+    """Time of the last read of the store. Null before the first read."""
     problems: list[str] | None = None
     """Problems of the source; the last good values stay in effect. Null for callers who do not see all tenants."""
     versions: dict[str, int]
@@ -65,7 +65,7 @@ class SweeperState(Response):
     """The last sweep in any process. With several sweepers: the earliest of their last sweeps."""
 
     last_pass_at: Instant | None
-    """End of the last sweep. Null: no sweep yet."""
+    """End of the last sweep. Null before the first sweep."""
     looked_at: int | None
     actions: int | None
     more: bool | None
@@ -73,7 +73,7 @@ class SweeperState(Response):
     late: bool
     """`true` if the last sweep was over five minutes ago. Jobs continue, but lost messages are not detected."""
     work: WorkInProgress | None
-    """Counts of the last sweep. Null: no sweep yet, or the caller does not see all tenants."""
+    """Counts of the last sweep. Null before the first sweep, or if the caller does not see all tenants."""
 
 
 class SettingNotRead(Response):

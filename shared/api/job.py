@@ -129,7 +129,7 @@ class Step(Response):
     attempt_deadline_at: Instant | None
     """Time limit of the current attempt. Null if no service has ACKed it."""
     deadline_at: Instant | None
-    """Total time limit of the step. Null: no limit."""
+    """Total time limit of the step. Null if there is no limit."""
     due_at: Instant | None
     """Earliest start of the next attempt."""
     retry_cause: FailureCauseName | None
@@ -218,7 +218,7 @@ class Job(Response):
     """Time after which the result may be deleted, because its service left it in the workspace. Null if it is at the
     caller's `output_ref`."""
     deadline_at: Instant | None
-    """Total time limit of the job. Null: no limit."""
+    """Total time limit of the job. Null if there is no limit."""
     first_ack_at: Instant | None
     paused_at: Instant | None
     drained_at: Instant | None

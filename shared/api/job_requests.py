@@ -24,7 +24,7 @@ class Accepted(Response):
     position: int | None = None
     """Waiting jobs only. Queue position at submission."""
     nextEligibleAt: Instant | None = None
-    """Waiting jobs only. Estimated start. Null: time alone does not start the job; see `quota_wait`."""
+    """Waiting jobs only. Estimated start. Null if time alone does not start the job; see `quota_wait`."""
     waits_for: str | None = None
     """Waiting jobs only. `quota_wait` and the position, in one sentence."""
     quota_wait: QuotaWait | None = None
@@ -57,7 +57,7 @@ class DryQuota(Response):
     limit: str | None
     """Limit that would refuse the job."""
     tenant_limit: int | None
-    """Maximum active jobs of the tenant. Null: no limit."""
+    """Maximum active jobs of the tenant. Null if there is no limit."""
     tenant_active: int | None
     """Active jobs of the tenant. Set if there is a limit."""
 

@@ -71,9 +71,9 @@ class ProtocolVersion(Response):
     new_jobs_percent: float
     """Share of new jobs that follow it, without jobs whose requests name a version."""
     first_loaded_at: Instant | None
-    """Time when the app first loaded it. Null: not recorded yet."""
+    """Time when the app first loaded it. Null if not recorded yet."""
     jobs: int | None
-    """Jobs in flight, as of `counted_at`. Null: not counted yet, or the caller does not see all tenants."""
+    """Jobs in flight, as of `counted_at`. Null if not counted yet, or if the caller does not see all tenants."""
     protocol: Protocol
 
 
@@ -83,7 +83,7 @@ class ProtocolVersions(Response):
     protocol_id: str
     request_type: str
     counted_at: Instant | None
-    """End of the sweep that counted the jobs. Null: as for `jobs`."""
+    """End of the sweep that counted the jobs. Null if `jobs` is null."""
     versions: list[ProtocolVersion]
 
 

@@ -38,7 +38,7 @@ class QuotaBreakerRule(Response):
 
 
 class QuotaRule(Response):
-    """Limits of a quota. Null: no limit."""
+    """Limits of a quota. Null means no limit."""
 
     max_active: int | None = None
     """Maximum active jobs."""
@@ -66,7 +66,7 @@ class QuotaHold(Response):
     """Actor. Null in the same case as `reason`."""
     at: Instant
     until: Instant | None
-    """End of the hold. Null: until a resume."""
+    """End of the hold. Null if the hold lasts until a resume."""
 
 
 class QuotaThrottle(QuotaHold):
@@ -127,22 +127,22 @@ class Quota(Response):
     rule: QuotaRule | None
     """Limits set for this quota."""
     in_force: QuotaRule | None
-    """Limits in effect. Null: none."""
+    """Limits in effect. Null if there are none."""
     ruled_by: str | None
     """Source of the limits in effect: `own`, `*` (limits for every tenant) or the name of a setting."""
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
     breaker: QuotaBreaker | None
-    """State of the circuit breaker. Null: the limits in effect have none."""
+    """State of the circuit breaker. Null if the limits in effect have none."""
     active: int | None
     """Number of active jobs. Null for tenant `*`."""
     staged: int | None
     """Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started; other quotas count
     the jobs in their waiting queues."""
     tokens: int | None
-    """Starts that the rate allows now. Null: no rate is in effect."""
+    """Starts that the rate allows now. Null if no rate is in effect."""
     next_start_at: Instant | None
-    """Time when the rate allows the next start. Null: now, or no rate is in effect."""
+    """Time when the rate allows the next start. Null if a job can start now, or if no rate is in effect."""
     shares: list[QuotaShare] | None
     """Limits over all tenants only. Share of each tenant; for a caller of one tenant, only that tenant's."""
     oldest_wait_at: Instant | None
@@ -192,7 +192,9 @@ class WaitingJob(Response):
     """HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many
     of its jobs failed. LINE: other jobs are ahead of it."""
     nextEligibleAt: Instant | None
-    """Estimated start. Null: time alone does not start the job. It starts, by `why`: HELD: after the quota is resumed.
+    """Estimated start. Null if time alone does not start the job.
+
+    Start by `why`: HELD: after the quota is resumed.
     FULL: after a job of this quota ends, or after an allocation over all tenants. RATE: when the rate allows it.
     BREAKER: after enough jobs have succeeded. LINE: after the jobs ahead of it."""
     waits_for: str | None = None

@@ -25,7 +25,7 @@ class RejectedLine(Response):
     """Id of the rejected message, the same for every delivery of the message."""
     received_at: Instant
     tenant: str | None
-    """Tenant that the message names. Null: none, or the message cannot be read."""
+    """Tenant that the message names. Null if it names none, or cannot be read."""
     reason: Annotated[str, Field(examples=["UNKNOWN_JOB"])]
     detail: str
     lane: int

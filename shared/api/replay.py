@@ -46,7 +46,7 @@ class Replay(Response):
     output_ref: Reference
     """Folder of the output, in the tenant's workspace. The `output_ref` of the original is not written."""
     output_kept_until: Instant | None
-    """Earliest time after which the output may be deleted. Null: it is retained without a limit."""
+    """Earliest time after which the output may be deleted. Null if it is retained without a limit."""
     created_at: Instant
     links: ReplayLinks
 
@@ -71,8 +71,8 @@ class Comparison(Response):
     status: JobStatusName
     """Status of the replay."""
     deterministic: bool | None
-    """`true`: each step had equal inputs and equal outputs. `false`: a step had equal inputs and other outputs. Null:
-    not known, or not known yet."""
+    """`true` if each step had equal inputs and equal outputs. `false` if a step had equal inputs and other outputs.
+    Null in all other cases."""
     steps: list[ComparedStep]
 
 

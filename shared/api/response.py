@@ -73,7 +73,7 @@ LeaseDigest = Annotated[
 #: value of `next` in every page
 Cursor = Annotated[
     str | None,
-    Field(description="Value for `cursor` to get the next page. Null: last page."),
+    Field(description="Value for `cursor` to get the next page. Null on the last page."),
 ]
 
 #: value of `partial` in a page of a list with a filter
@@ -109,7 +109,7 @@ class Problem(Response):
     correlation_id: str
     """`X-Correlation-Id` of the response, also in the logs."""
     complete_until: str | None = None
-    """HEADS_INCOMPLETE only. End of the last window that can be signed. Null: none yet."""
+    """HEADS_INCOMPLETE only. End of the last window that can be signed. Null if there is none yet."""
     earliest: str | None = None
     """CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`."""
     jobId: JobId | None = None

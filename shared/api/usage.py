@@ -25,7 +25,7 @@ class UsageSum(Response):
     rejected: int
     """Number of requests refused with 429. Approximate: each instance reports once a minute."""
     wait_p50_s: int | None
-    """Median wait in seconds of admitted jobs, rounded up to a bucket. Null: none was admitted."""
+    """Median wait in seconds of admitted jobs, rounded up to a bucket. Null if no job was admitted."""
     wait_p95_s: int | None
     """95th percentile of the same."""
     active_peak: int
@@ -57,7 +57,7 @@ class SeenSource(Response):
     last_at: Instant
     """Start of the last hour in which the source was used; `first_at` if that is later."""
     active: int | None
-    """Number of its active jobs. Null: it has no quota of its own, and is not counted."""
+    """Number of active jobs of the source. Null if the source has no quota of its own."""
     staged: int | None
     """Number of its waiting jobs. Null as for `active`."""
     held: bool | None
@@ -83,7 +83,7 @@ def usage_sum(used: Sum) -> UsageSum:
 
 
 def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, now: datetime) -> SeenSource:
-    """Makes the response about a source. `admission`: the tenant's admission state; None: the tenant has none, so its
+    """Makes the response about a source. `admission`: the tenant's admission state; None if the tenant has none, so its
     sources are not counted.
     """
     row = replace(row, last_at=max(row.first_at, row.last_at))

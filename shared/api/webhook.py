@@ -78,11 +78,11 @@ class NewHook(RequestBody):
     """`cloudevents`: the event itself. Otherwise a message for an incoming webhook of Slack, or for a workflow of
     Teams."""
     filter: HookFilterBody | None = None
-    """Filter of events. Null: every event of the tenant, except those of webhooks."""
+    """Filter of events. Null selects every event of the tenant, except those of webhooks."""
     description: _Description = ""
     """Description, one line."""
     after: Annotated[int, Field(ge=0, le=10**18), BeforeValidator(to_integer)] | None = None
-    """`sequence` of an event, as a number: retained events after it are delivered, too. Null: new events only."""
+    """`sequence` of an event, as a number: retained events after it are delivered, too. Default: new events only."""
 
 
 class HookChange(RequestBody):
@@ -96,11 +96,11 @@ class HookChange(RequestBody):
     format: _Format = Field(default_factory=lambda: "cloudevents")
     """The new format."""
     filter: HookFilterBody | None = None
-    """The new filter; replaces the old one. Null: every event."""
+    """The new filter; replaces the old one. Null selects every event."""
     description: _Description = Field(default_factory=str)
     """Description, one line."""
     enabled: StrictBool = Field(default_factory=lambda: True)
-    """`false`: the webhook receives no events, and never those of this period. `true`: it receives new events."""
+    """`true` if the webhook receives new events. A disabled webhook never receives the events of this period."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> HookChange:
@@ -127,7 +127,7 @@ DeliveryError = Annotated[
         description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, "
         "`ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer "
         "exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). "
-        "Null: the endpoint responded, or there was no attempt yet.",
+        "Null if the endpoint responded, or before the first attempt.",
         examples=["TIMEOUT"],
     ),
 ]
@@ -196,7 +196,7 @@ class HookDetail(Hook):
     """A webhook with the time of its oldest waiting delivery."""
 
     oldest_pending_at: Instant | None
-    """Time of the oldest event that waits for delivery. Null: no event waits."""
+    """Time of the oldest event that waits for delivery. Null if no event waits."""
 
 
 class HookPage(Response):
@@ -237,11 +237,11 @@ class Delivery(Response):
     """PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: the delivery was abandoned."""
     tries: int
     due_at: Instant | None
-    """Time of the next attempt. Null: the delivery waits for its webhook, or has ended."""
+    """Time of the next attempt. Null if the delivery waits for its webhook, or has ended."""
     ended_at: Instant | None
     tried_at: Instant | None
     status: int | None
-    """HTTP status of the last attempt. Null: no response."""
+    """HTTP status of the last attempt. Null if there was no response."""
     error: DeliveryError
     took_ms: int | None
 

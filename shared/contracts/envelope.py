@@ -166,22 +166,23 @@ class Envelope(BaseModel):
     """`1.0`. Any 1.x is accepted."""
 
     protocol_version: Annotated[int, Field(ge=1)] | None = None
-    """Version of the protocol; it must be loaded. Null: the version in effect for new jobs, or the next version by its
-    ramp."""
+    """Version of the protocol; it must be loaded. Default: the version in effect for new jobs, or the next
+    version by its ramp."""
     mode: Annotated[
         Literal["DEFAULT", "BURST"] | None,
         BeforeValidator(_mode_from_older_name, json_schema_input_type=Literal["DEFAULT", "BURST", "SAFE"] | None),
     ] = None
-    """BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT. Null:
-    the configured default."""
+    """BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT.
+    Default: as configured."""
     idempotency_key: Annotated[TextLine, Field(min_length=1, max_length=512)] | None = None
-    """Idempotency key: requests with the same key return the same job. Null: the hash of the body is the key."""
+    """Idempotency key: requests with the same key return the same job. Default: the hash of the body."""
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
     """Document id that the tenant uses."""
     callback_urls: CallbackUrls | None = None
-    """URLs to notify when the job ends. Null: only the tenant's webhooks and feed."""
+    """URLs to notify when the job ends. Default: only the tenant's webhooks and feed."""
     correlation_id: Annotated[TextLine, Field(min_length=1, max_length=128)] | None = None
-    """Correlation id in log records, messages and responses about the job. Null: the request's `X-Correlation-Id`."""
+    """Correlation id in log records, messages and responses about the job. Default: the `X-Correlation-Id`
+    of the request."""
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
     """W3C Trace Context, forwarded to the services."""
     priority: Literal["low", "normal", "high", "emergency"] = "normal"

@@ -136,7 +136,8 @@ class JobFilter:
     correlation_id: str | None = _parameter(TEXT, "Jobs with this correlation id.")
     archived: bool | None = _parameter(
         _FLAG,
-        "`true`: archived jobs, without `idempotency_key` and `correlation_id`. Default: jobs that are not archived.",
+        "`true` for archived jobs, without `idempotency_key` and `correlation_id`. Default: jobs that are not "
+        "archived.",
     )
 
     def __post_init__(self) -> None:

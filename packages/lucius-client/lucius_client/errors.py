@@ -77,7 +77,7 @@ class Refused(LuciusError):
         #: HTTP status
         self.status = status
         self.problem = problem
-        #: seconds after which the request can be sent again; None: the API named no time
+        #: seconds after which the request can be sent again; None if the API named no time
         self.retry_after_s = retry_after_s
         text = f"{status} {problem.code}: {problem.detail}"
         super().__init__("\n".join([text, *(f"  {each.path}: {each.message}" for each in problem.errors)]))
@@ -89,7 +89,7 @@ class Refused(LuciusError):
 
     @property
     def limit(self) -> str | None:
-        """Returns the name of the limit that was reached; None: the problem is not about a limit."""
+        """Returns the name of the limit that was reached; None if the problem is not about a limit."""
         return self.problem.limit
 
 

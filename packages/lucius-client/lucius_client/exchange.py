@@ -53,7 +53,7 @@ class Response:
 
     @property
     def retry_after_s(self) -> float | None:
-        """Returns `Retry-After` in seconds, also if it is a date (RFC 9110 10.2.3); None: missing or malformed."""
+        """Returns `Retry-After` in seconds, also if it is a date (RFC 9110 10.2.3); None if missing or malformed."""
         header = self.header("Retry-After")
         if header is None:
             return None

@@ -26,7 +26,7 @@ class JobFilter(TypedDict, total=False):
     correlation_id: str | None
     """Jobs with this correlation id."""
     archived: bool | None
-    """`true`: archived jobs, without `idempotency_key` and `correlation_id`. Default: jobs that are not archived."""
+    """`true` for archived jobs, without `idempotency_key` and `correlation_id`. Default: jobs that are not archived."""
 
 
 class IncidentFilter(TypedDict, total=False):

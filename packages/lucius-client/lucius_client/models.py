@@ -118,7 +118,7 @@ class BulkItemPage(Message):
     """
 
     items: list[BulkItem]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
         bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
@@ -213,7 +213,7 @@ class Comparison(Message):
     deterministic: Annotated[
         bool | None,
         Field(
-            description="`true`: each step had equal inputs and equal outputs. `false`: a step had equal inputs and other outputs. Null:\nnot known, or not known yet."
+            description="`true` if each step had equal inputs and equal outputs. `false` if a step had equal inputs and other outputs.\nNull in all other cases."
         ),
     ]
     steps: list[ComparedStep]
@@ -261,15 +261,15 @@ class Delivery(Message):
     tries: int
     due_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time of the next attempt. Null: the delivery waits for its webhook, or has ended."),
+        Field(description="Time of the next attempt. Null if the delivery waits for its webhook, or has ended."),
     ]
     ended_at: AwareDatetime | None
     tried_at: AwareDatetime | None
-    status: Annotated[int | None, Field(description="HTTP status of the last attempt. Null: no response.")]
+    status: Annotated[int | None, Field(description="HTTP status of the last attempt. Null if there was no response.")]
     error: Annotated[
         str | None,
         Field(
-            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null: the endpoint responded, or there was no attempt yet."
+            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null if the endpoint responded, or before the first attempt."
         ),
     ]
     took_ms: int | None
@@ -281,7 +281,7 @@ class DeliveryPage(Message):
     """
 
     deliveries: list[Delivery]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class DependencyState(Message):
@@ -319,7 +319,9 @@ class DryQuota(Message):
 
     verdict: Annotated[Literal["ADMITTED", "STAGED", "REFUSED"], Field(description="A duplicate is always ADMITTED.")]
     limit: Annotated[str | None, Field(description="Limit that would refuse the job.")]
-    tenant_limit: Annotated[int | None, Field(description="Maximum active jobs of the tenant. Null: no limit.")]
+    tenant_limit: Annotated[
+        int | None, Field(description="Maximum active jobs of the tenant. Null if there is no limit.")
+    ]
     tenant_active: Annotated[int | None, Field(description="Active jobs of the tenant. Set if there is a limit.")]
 
 
@@ -385,30 +387,30 @@ class Envelope(Message):
     protocol_version: Annotated[
         int | None,
         Field(
-            description="Version of the protocol; it must be loaded. Null: the version in effect for new jobs, or the next version by its\nramp."
+            description="Version of the protocol; it must be loaded. Default: the version in effect for new jobs, or the next\nversion by its ramp."
         ),
     ] = None
     mode: Annotated[
         Literal["DEFAULT", "BURST", "SAFE"] | None,
         Field(
-            description="BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT. Null:\nthe configured default."
+            description="BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT.\nDefault: as configured."
         ),
     ] = None
     idempotency_key: Annotated[
         str | None,
         Field(
-            description="Idempotency key: requests with the same key return the same job. Null: the hash of the body is the key."
+            description="Idempotency key: requests with the same key return the same job. Default: the hash of the body."
         ),
     ] = None
     doc_id: Annotated[str | None, Field(description="Document id that the tenant uses.")] = None
     callback_urls: Annotated[
         dict[str, str] | None,
-        Field(description="URLs to notify when the job ends. Null: only the tenant's webhooks and feed."),
+        Field(description="URLs to notify when the job ends. Default: only the tenant's webhooks and feed."),
     ] = None
     correlation_id: Annotated[
         str | None,
         Field(
-            description="Correlation id in log records, messages and responses about the job. Null: the request's `X-Correlation-Id`."
+            description="Correlation id in log records, messages and responses about the job. Default: the `X-Correlation-Id`\nof the request."
         ),
     ] = None
     traceparent: Annotated[str | None, Field(description="W3C Trace Context, forwarded to the services.")] = None
@@ -477,7 +479,7 @@ class EventPage(Message):
     """
 
     events: list[Event]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class FieldError(Message):
@@ -591,7 +593,7 @@ class HookTest(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null: the endpoint responded, or there was no attempt yet."
+            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null if the endpoint responded, or before the first attempt."
         ),
     ]
     took_ms: int
@@ -698,7 +700,7 @@ class OverviewJobs(Message):
         bool, Field(description="`true` if the tenant has more than 1,000 such jobs: the first 1,000 are counted.")
     ]
     counted_at: Annotated[
-        AwareDatetime | None, Field(description="End of the sweep that counted them. Null: no sweep yet.")
+        AwareDatetime | None, Field(description="End of the sweep that counted them. Null before the first sweep.")
     ]
 
 
@@ -733,14 +735,14 @@ class OverviewMinute(Message):
     active: Annotated[
         dict[str, int] | None,
         Field(
-            description="Jobs that had not ended, by status. Null: not counted in this minute, or the overview of one tenant."
+            description="Jobs that had not ended, by status. Null if not counted in this minute, and in the overview of one tenant."
         ),
     ]
     ended: Annotated[dict[str, int], Field(description="Jobs that ended, by status.")]
     reasons: Annotated[dict[str, int], Field(description="Jobs that ended without success, by error code.")]
     ack: Annotated[
         OverviewLatency | None,
-        Field(description="Latency until the ACK. Null: no ACK in this minute, or the overview of one tenant."),
+        Field(description="Latency until the ACK. Null if this minute has no ACK, and in the overview of one tenant."),
     ]
     result: OverviewLatency | None
 
@@ -772,7 +774,7 @@ class OverviewService(Message):
     answered_at: Annotated[AwareDatetime | None, Field(description="Time of its last reply, to about a minute.")]
     silent_since: Annotated[
         AwareDatetime | None,
-        Field(description="Time when the sweeper found the service silent. Null: the service replies."),
+        Field(description="Time when the sweeper found the service silent. Null if the service replies."),
     ]
     waiting: Annotated[int | None, Field(description="Directives that it has not acknowledged, as of the last sweep.")]
     oldest_seconds: float | None
@@ -802,7 +804,9 @@ class OverviewSweeper(Message):
     The last sweep in any process.
     """
 
-    last_pass_at: Annotated[AwareDatetime | None, Field(description="End of the last sweep. Null: no sweep yet.")]
+    last_pass_at: Annotated[
+        AwareDatetime | None, Field(description="End of the last sweep. Null before the first sweep.")
+    ]
     late: bool
     more: Annotated[bool | None, Field(description="`true` if the sweep ran out of time before it did all due work.")]
 
@@ -829,7 +833,9 @@ class Problem(Message):
     correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
     complete_until: Annotated[
         str | None,
-        Field(description="HEADS_INCOMPLETE only. End of the last window that can be signed. Null: none yet."),
+        Field(
+            description="HEADS_INCOMPLETE only. End of the last window that can be signed. Null if there is none yet."
+        ),
     ] = None
     earliest: Annotated[
         str | None,
@@ -853,7 +859,7 @@ class ProtocolSource(Message):
 
     source: Literal["files", "app-configuration"]
     read_at: Annotated[
-        AwareDatetime | None, Field(description="Time of the last read of the store. Null: not read yet.")
+        AwareDatetime | None, Field(description="Time of the last read of the store. Null before the first read.")
     ] = None
     problems: Annotated[
         list[str] | None,
@@ -980,7 +986,7 @@ class QuotaHold(Message):
     ]
     actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
     at: AwareDatetime
-    until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null: until a resume.")]
+    until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null if the hold lasts until a resume.")]
 
 
 class QuotaLinks(Message):
@@ -1020,12 +1026,12 @@ class QuotaLogPage(Message):
     """
 
     entries: list[QuotaLogEntry]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class QuotaRule(Message):
     """
-    Limits of a quota. Null: no limit.
+    Limits of a quota. Null means no limit.
     """
 
     max_active: Annotated[int | None, Field(description="Maximum active jobs.")] = None
@@ -1074,7 +1080,7 @@ class QuotaThrottle(Message):
     ]
     actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
     at: AwareDatetime
-    until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null: until a resume.")]
+    until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null if the hold lasts until a resume.")]
     max_per_hour: int
 
 
@@ -1108,7 +1114,7 @@ class RejectedLine(Message):
     id: Annotated[str, Field(description="Id of the rejected message, the same for every delivery of the message.")]
     received_at: AwareDatetime
     tenant: Annotated[
-        str | None, Field(description="Tenant that the message names. Null: none, or the message cannot be read.")
+        str | None, Field(description="Tenant that the message names. Null if it names none, or cannot be read.")
     ]
     reason: str
     detail: str
@@ -1128,7 +1134,7 @@ class RejectedPage(Message):
     """
 
     rejected: list[RejectedLine]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class RelatedJob(Message):
@@ -1227,7 +1233,7 @@ class SchemaPage(Message):
     """
 
     schemas: list[SchemaLine]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class SeenSource(Message):
@@ -1250,7 +1256,7 @@ class SeenSource(Message):
     ]
     active: Annotated[
         int | None,
-        Field(description="Number of its active jobs. Null: it has no quota of its own, and is not counted."),
+        Field(description="Number of active jobs of the source. Null if the source has no quota of its own."),
     ]
     staged: Annotated[int | None, Field(description="Number of its waiting jobs. Null as for `active`.")]
     held: Annotated[bool | None, Field(description="`true` if its quota is held. Null as for `active`.")]
@@ -1271,7 +1277,7 @@ class SourcePage(Message):
     """
 
     sources: list[SeenSource]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class Spent(Message):
@@ -1384,7 +1390,9 @@ class UsageSum(Message):
     ]
     wait_p50_s: Annotated[
         int | None,
-        Field(description="Median wait in seconds of admitted jobs, rounded up to a bucket. Null: none was admitted."),
+        Field(
+            description="Median wait in seconds of admitted jobs, rounded up to a bucket. Null if no job was admitted."
+        ),
     ]
     wait_p95_s: Annotated[int | None, Field(description="95th percentile of the same.")]
     active_peak: Annotated[
@@ -1414,7 +1422,7 @@ class WaitingJob(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Estimated start. Null: time alone does not start the job. It starts, by `why`: HELD: after the quota is resumed.\nFULL: after a job of this quota ends, or after an allocation over all tenants. RATE: when the rate allows it.\nBREAKER: after enough jobs have succeeded. LINE: after the jobs ahead of it."
+            description="Estimated start. Null if time alone does not start the job.\n\nStart by `why`: HELD: after the quota is resumed.\nFULL: after a job of this quota ends, or after an allocation over all tenants. RATE: when the rate allows it.\nBREAKER: after enough jobs have succeeded. LINE: after the jobs ahead of it."
         ),
     ]
     waits_for: Annotated[str | None, Field(description="`quota_wait` and the position, in one sentence.")] = None
@@ -1428,7 +1436,7 @@ class WaitingPage(Message):
 
     waiting: list[WaitingJob]
     total: Annotated[int, Field(description="Number of waiting jobs, by the counts of the waiting queues.")]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class WhatIf(Message):
@@ -1490,7 +1498,7 @@ class Accepted(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Waiting jobs only. Estimated start. Null: time alone does not start the job; see `quota_wait`."
+            description="Waiting jobs only. Estimated start. Null if time alone does not start the job; see `quota_wait`."
         ),
     ] = None
     waits_for: Annotated[
@@ -1512,7 +1520,9 @@ class Bulk(Message):
     ]
     root: Annotated[
         str | None,
-        Field(description="Job that is redriven first, then its failed dependants. Null: the jobs of the filter."),
+        Field(
+            description="Job that is redriven first, then its failed dependants. Null if the bulk operation has a filter."
+        ),
     ]
     reason: str | None
     actor: str
@@ -1549,7 +1559,7 @@ class BulkPage(Message):
     """
 
     bulks: list[Bulk]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class DeadLetter(Message):
@@ -1596,7 +1606,7 @@ class DeadLetterPage(Message):
     """
 
     deadletters: list[DeadLetter]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
         bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
@@ -1613,7 +1623,7 @@ class DependencyPage(Message):
         list[RelatedJob],
         Field(description="Jobs that wait for the job. If the job did not succeed: jobs that waited for it."),
     ]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class DsseEnvelope(Message):
@@ -1648,7 +1658,7 @@ class HeadsPage(Message):
             description="Signed statement. It has the tenant, the window, the page number and the digest of the previous page."
         ),
     ]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class Hook(Message):
@@ -1737,7 +1747,7 @@ class HookDetail(Message):
     links: HookLinks
     oldest_pending_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time of the oldest event that waits for delivery. Null: no event waits."),
+        Field(description="Time of the oldest event that waits for delivery. Null if no event waits."),
     ]
 
 
@@ -1816,7 +1826,7 @@ class IncidentPage(Message):
     """
 
     incidents: list[Incident]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
         bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
@@ -1870,7 +1880,7 @@ class JobPage(Message):
     """
 
     jobs: list[JobLine]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
         bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
@@ -1977,7 +1987,7 @@ class ProtocolPage(Message):
     """
 
     protocols: list[Protocol]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class ProtocolVersion(Message):
@@ -1993,12 +2003,12 @@ class ProtocolVersion(Message):
         float, Field(description="Share of new jobs that follow it, without jobs whose requests name a version.")
     ]
     first_loaded_at: Annotated[
-        AwareDatetime | None, Field(description="Time when the app first loaded it. Null: not recorded yet.")
+        AwareDatetime | None, Field(description="Time when the app first loaded it. Null if not recorded yet.")
     ]
     jobs: Annotated[
         int | None,
         Field(
-            description="Jobs in flight, as of `counted_at`. Null: not counted yet, or the caller does not see all tenants."
+            description="Jobs in flight, as of `counted_at`. Null if not counted yet, or if the caller does not see all tenants."
         ),
     ]
     protocol: Protocol
@@ -2012,7 +2022,7 @@ class ProtocolVersions(Message):
     protocol_id: str
     request_type: str
     counted_at: Annotated[
-        AwareDatetime | None, Field(description="End of the sweep that counted the jobs. Null: as for `jobs`.")
+        AwareDatetime | None, Field(description="End of the sweep that counted the jobs. Null if `jobs` is null.")
     ]
     versions: list[ProtocolVersion]
 
@@ -2048,7 +2058,7 @@ class Quota(Message):
         str, Field(description="Value for `If-Match`. Changes with limits, hold and throttle, but not with the counts.")
     ]
     rule: Annotated[QuotaRule | None, Field(description="Limits set for this quota.")]
-    in_force: Annotated[QuotaRule | None, Field(description="Limits in effect. Null: none.")]
+    in_force: Annotated[QuotaRule | None, Field(description="Limits in effect. Null if there are none.")]
     ruled_by: Annotated[
         str | None,
         Field(
@@ -2058,7 +2068,7 @@ class Quota(Message):
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
     breaker: Annotated[
-        QuotaBreaker | None, Field(description="State of the circuit breaker. Null: the limits in effect have none.")
+        QuotaBreaker | None, Field(description="State of the circuit breaker. Null if the limits in effect have none.")
     ]
     active: Annotated[int | None, Field(description="Number of active jobs. Null for tenant `*`.")]
     staged: Annotated[
@@ -2067,10 +2077,12 @@ class Quota(Message):
             description="Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started; other quotas count\nthe jobs in their waiting queues."
         ),
     ]
-    tokens: Annotated[int | None, Field(description="Starts that the rate allows now. Null: no rate is in effect.")]
+    tokens: Annotated[int | None, Field(description="Starts that the rate allows now. Null if no rate is in effect.")]
     next_start_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time when the rate allows the next start. Null: now, or no rate is in effect."),
+        Field(
+            description="Time when the rate allows the next start. Null if a job can start now, or if no rate is in effect."
+        ),
     ]
     shares: Annotated[
         list[QuotaShare] | None,
@@ -2112,7 +2124,7 @@ class QuotaPage(Message):
     """
 
     quotas: list[Quota]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class Receipt(Message):
@@ -2179,7 +2191,7 @@ class ReceiptSums(Message):
         dict[str, ReceiptGroup] | None,
         Field(description='With `by`: the same sums per job type, source or priority. "": jobs without a source.'),
     ] = None
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
         bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
@@ -2210,7 +2222,7 @@ class RejectedMessage(Message):
     id: Annotated[str, Field(description="Id of the rejected message, the same for every delivery of the message.")]
     received_at: AwareDatetime
     tenant: Annotated[
-        str | None, Field(description="Tenant that the message names. Null: none, or the message cannot be read.")
+        str | None, Field(description="Tenant that the message names. Null if it names none, or cannot be read.")
     ]
     reason: str
     detail: str
@@ -2261,7 +2273,9 @@ class Replay(Message):
     ]
     output_kept_until: Annotated[
         AwareDatetime | None,
-        Field(description="Earliest time after which the output may be deleted. Null: it is retained without a limit."),
+        Field(
+            description="Earliest time after which the output may be deleted. Null if it is retained without a limit."
+        ),
     ]
     created_at: AwareDatetime
     links: ReplayLinks
@@ -2312,7 +2326,9 @@ class Step(Message):
     attempt_deadline_at: Annotated[
         AwareDatetime | None, Field(description="Time limit of the current attempt. Null if no service has ACKed it.")
     ]
-    deadline_at: Annotated[AwareDatetime | None, Field(description="Total time limit of the step. Null: no limit.")]
+    deadline_at: Annotated[
+        AwareDatetime | None, Field(description="Total time limit of the step. Null if there is no limit.")
+    ]
     due_at: Annotated[AwareDatetime | None, Field(description="Earliest start of the next attempt.")]
     retry_cause: Annotated[
         Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"] | None,
@@ -2345,7 +2361,7 @@ class StepPage(Message):
     """
 
     steps: list[Step]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class SweeperState(Message):
@@ -2353,7 +2369,9 @@ class SweeperState(Message):
     The last sweep in any process. With several sweepers: the earliest of their last sweeps.
     """
 
-    last_pass_at: Annotated[AwareDatetime | None, Field(description="End of the last sweep. Null: no sweep yet.")]
+    last_pass_at: Annotated[
+        AwareDatetime | None, Field(description="End of the last sweep. Null before the first sweep.")
+    ]
     looked_at: int | None
     actions: int | None
     more: Annotated[bool | None, Field(description="`true` if the sweep ran out of time before it did all due work.")]
@@ -2365,7 +2383,9 @@ class SweeperState(Message):
     ]
     work: Annotated[
         WorkInProgress | None,
-        Field(description="Counts of the last sweep. Null: no sweep yet, or the caller does not see all tenants."),
+        Field(
+            description="Counts of the last sweep. Null before the first sweep, or if the caller does not see all tenants."
+        ),
     ]
 
 
@@ -2416,7 +2436,7 @@ class AnchorPage(Message):
     """
 
     anchors: list[Anchor]
-    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
 
 class BatchOutcome(Message):
@@ -2434,7 +2454,7 @@ class DashboardMetrics(Message):
     """
 
     at: AwareDatetime
-    tenant: Annotated[str | None, Field(description="Tenant id. Null: all tenants.")]
+    tenant: Annotated[str | None, Field(description="Tenant id. Null for all tenants.")]
     health: OverviewHealth
     problems: Annotated[list[OverviewProblem], Field(description="Problems, worst first, at most 20.")]
     jobs: OverviewJobs
@@ -2490,7 +2510,7 @@ class Explanation(Message):
     ] = None
     nextEligibleAt: Annotated[
         AwareDatetime | None,
-        Field(description="THROTTLED: estimated start. Null: time alone does not start it; see `quota_wait`."),
+        Field(description="THROTTLED: estimated start. Null if time alone does not start the job; see `quota_wait`."),
     ] = None
     since: AwareDatetime | None
     until: Annotated[
@@ -2571,7 +2591,9 @@ class Job(Message):
             description="Time after which the result may be deleted, because its service left it in the workspace. Null if it is at the\ncaller's `output_ref`."
         ),
     ]
-    deadline_at: Annotated[AwareDatetime | None, Field(description="Total time limit of the job. Null: no limit.")]
+    deadline_at: Annotated[
+        AwareDatetime | None, Field(description="Total time limit of the job. Null if there is no limit.")
+    ]
     first_ack_at: AwareDatetime | None
     paused_at: AwareDatetime | None
     drained_at: Annotated[

@@ -44,7 +44,7 @@ class Result:
     """The result of a job."""
 
     uri: str
-    #: media type of its blob; None: the blob has none
+    #: media type of its blob; None if the blob has none
     media_type: str | None
     #: size in bytes
     size: int
@@ -73,7 +73,7 @@ class OpenResult:
 
     @property
     def media_type(self) -> str | None:
-        """Returns the media type of the blob; None: it has none."""
+        """Returns the media type of the blob; None if it has none."""
         kind = self._stream.properties.content_settings.content_type
         return str(kind) if kind else None
 

@@ -207,7 +207,7 @@ class Changes(Series[Job]):
 
     With `until`, each request waits until the job is `admitted` or `ended`, whatever changes before. It uses long
     polls: the API responds as soon as that has happened, or after `LONG_POLL_S`, with 304 if the job is the same.
-    `next` raises WaitTimeout if it has not happened after `timeout_s`; None: no time limit.
+    `next` raises WaitTimeout if it has not happened after `timeout_s`; None means no time limit.
     """
 
     def __init__(

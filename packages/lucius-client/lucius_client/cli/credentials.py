@@ -23,7 +23,7 @@ def path() -> Path:
 
 
 def access_token(api: str) -> str | None:
-    """Returns the token for this API; None: there is no login for it. Raises UsageError if the token has expired."""
+    """Returns the token for this API; None if there is no login for it. Raises UsageError if the token has expired."""
     entry = _read().get(_key(api))
     if entry is None:
         return None
@@ -36,7 +36,7 @@ def access_token(api: str) -> str | None:
 
 
 def tenant(api: str) -> str | None:
-    """Returns the tenant of the token for this API; None: there is no login for it."""
+    """Returns the tenant of the token for this API; None if there is no login for it."""
     entry = _read().get(_key(api))
     return str(entry["tenant"]) if entry is not None else None
 

@@ -41,7 +41,7 @@ def envelope(
     payload: Json,
     key: str | None,
 ) -> Json:
-    """Returns the body of `POST /v1/orchestrate`. `key`: idempotency key; None: the body itself is the key."""
+    """Returns the body of `POST /v1/orchestrate`. `key`: idempotency key. Default: the body itself."""
     return {
         "schema_version": "1.0",
         "tenant_id": tenant,

@@ -59,7 +59,7 @@ WEBHOOK = Kind(
 
 
 def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: Refused) -> dict[str, Any] | None:
-    """Returns the options of a refused command with complete ids and their tenant; None: there are none.
+    """Returns the options of a refused command with complete ids and their tenant; None if there are none.
 
     `error`: the refusal. `kinds`: kinds of the ids among the options, by name. Raises CliError if a prefix is not
     unique.
@@ -99,7 +99,7 @@ def tenants(api: Client, jobs: int = _JOBS) -> list[str]:
 
 
 def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str, str | None] | None:
-    """Returns the one id that begins with `given`, and its tenant; None: no id does."""
+    """Returns the one id that begins with `given`, and its tenant; None if no id does."""
     tail = given.rpartition("_")[2]
     if len(tail) == _WHOLE and not kind.of_tenant:
         return given, tenant

@@ -11,12 +11,12 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def instant_ago(option: str, text: str | None) -> datetime | None:
-    """Parses `2026-01-27T10:00:00Z`, or `2h` ago; None: the option was not given. Raises UsageError."""
+    """Parses `2026-01-27T10:00:00Z`, or `2h` ago; None if the option was not given. Raises UsageError."""
     return _instant(option, text, -1, "ago") if text is not None else None
 
 
 def instant_ahead(option: str, text: str | None) -> datetime | None:
-    """Parses `2026-01-27T10:00:00Z`, or in `2h`; None: the option was not given. Raises UsageError."""
+    """Parses `2026-01-27T10:00:00Z`, or in `2h`; None if the option was not given. Raises UsageError."""
     return _instant(option, text, 1, "from now") if text is not None else None
 
 

@@ -61,7 +61,7 @@ def next_command(job: Json) -> str:
 
 
 def explanation(session: Session, job_id: str) -> Json | None:
-    """Returns the explanation of the job's state; None: this API has none."""
+    """Returns the explanation of the job's state; None if this API has none."""
     try:
         return session.client.explain(job_id).plain()
     except (Refused, NotLucius):
@@ -69,7 +69,7 @@ def explanation(session: Session, job_id: str) -> Json | None:
 
 
 def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
-    """Returns the condition that the job waits for, with start and duration, in words; None: it does not wait."""
+    """Returns the condition that the job waits for, with start and duration, in words; None if it does not wait."""
     if not explained or not explained.get("waits_for"):
         return None
     since, until = explained.get("since"), explained.get("until")

@@ -38,7 +38,7 @@ _EMPTY: Mapping[str, Any] = {"backoffs": {}, "parallel": []}
 
 @dataclass(frozen=True)
 class Change:
-    """A column of a protocol or a step with two values; None: absent."""
+    """A column of a protocol or a step with two values; None if absent."""
 
     name: str
     old: Any

@@ -68,7 +68,7 @@ class Session:
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     def tenant(self, named: str | None) -> str | None:
-        """Returns the tenant of a command: that of the option or the environment, else that of the login; None: all."""
+        """Returns the tenant of a command: of the option or the environment, else of the login; None means all."""
         return named or (None if self.token else credentials.tenant(self.api))
 
     @property
