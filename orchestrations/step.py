@@ -50,7 +50,7 @@ class Waits:
         return [self._tasks[name] for name in names if name not in self._heard]
 
     def hear(self, task: Any) -> str | None:
-        """Returns the name that a completed task was for; None: it was a wake-up."""
+        """Returns the name that a completed task was for; None if it was a wake-up."""
         name = next(name for name, known in self._tasks.items() if known is task)
         self._heard.add(name)
         if name == durable_names.look_event(self.look_no):

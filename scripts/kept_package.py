@@ -13,7 +13,7 @@ from typing import Any
 
 
 def find(listing: dict[str, Any], commit: str) -> int | None:
-    """Returns the id of the run that kept the package of a commit; None: there is none.
+    """Returns the id of the run that kept the package of a commit; None if there is none.
 
     It accepts runs of this repository's main only: any author of a pull request can keep a file with any name in a run.
     """

@@ -29,7 +29,7 @@ class AccessSettings:
         form.container_uri,
         help="URI of the blob container with a folder for each attempt; default: container `workspace`",
     )
-    #: None: for ever
+    #: None means no limit
     workspace_kept: timedelta | None = setting(
         "LUCIUS_WORKSPACE_DAYS",
         form.lifetime,
@@ -160,7 +160,7 @@ class AccessSettings:
 
     @property
     def sign_in(self) -> SignIn | None:
-        """Returns the dashboard's sign-in. None: its users enter a token, or need none."""
+        """Returns the dashboard's sign-in. None if its users enter a token, or need none."""
         if self.auth_mode == "none" or not self.dashboard_client_id:
             return None
         scope = self.dashboard_scope or f"{self.auth_audiences[0]}/.default"

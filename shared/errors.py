@@ -55,7 +55,7 @@ class UnknownStatus(Transient):
     def __init__(self, status: str = "", tenant_id: str | None = None) -> None:
         super().__init__(f"the status {status} of a job is one of a later release")
         self.status = status
-        #: tenant of the job; None: not known
+        #: tenant of the job; None if not known
         self.tenant_id = tenant_id
 
 
@@ -109,7 +109,7 @@ class DataLost(LedgerRefused):
     def __init__(self, blob: str, tenant_id: str | None = None) -> None:
         super().__init__(f"the blob {blob} of the ledger is gone")
         self.blob = blob
-        #: tenant of the job or message; None: not known
+        #: tenant of the job or message; None if not known
         self.tenant_id = tenant_id
 
 
@@ -120,7 +120,7 @@ class Undecodable(LedgerRefused):
         super().__init__(f"the row {row} cannot be decoded: {why}")
         self.row = row
         self.why = why
-        #: tenant of the row; None: not known
+        #: tenant of the row; None if not known
         self.tenant_id = tenant_id
 
 

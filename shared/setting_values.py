@@ -76,7 +76,7 @@ def text(value: str) -> str:
 
 
 def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
-    """Parses a value. None: the setting is empty."""
+    """Parses a value. None if the setting is empty."""
     return lambda value: parse(value) if value else None
 
 

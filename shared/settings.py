@@ -195,7 +195,7 @@ class Settings(AccessSettings, StoreSettings):
         help="Days after a job's end for which the same request returns that job",
         tuning=True,
     )
-    #: None: for ever
+    #: None means no limit
     retention_days: float | None = setting(
         "LUCIUS_RETENTION_DAYS",
         form.optional(form.number),

@@ -70,7 +70,7 @@ class Difference:
 def first_difference(
     place: int, job: Row, recorded: Sequence[Row], played: Sequence[Row], end: Row, parallel: Collection[str]
 ) -> Difference | None:
-    """Returns the first difference; None: the histories are equal, up to the recorded end of a job that has not ended.
+    """Returns the first difference; None if the histories are equal up to the recorded end of a job that has not ended.
 
     `end` is the JOB row after the played events; `parallel` are the ids of steps that run in groups.
     """

@@ -108,7 +108,7 @@ def watched() -> float:
 class Need:
     """A demand for a resource.
 
-    One `thing` serves `jobs_per_s`; a deployment can have at most `most` of them, None: no limit.
+    One `thing` serves `jobs_per_s`; a deployment can have at most `most` of them; None means no limit.
     """
 
     thing: str

@@ -47,7 +47,7 @@ class Deployment:
     #: time series of metric alerts, and log alert rules
     metric_series: int = 0
     log_rules: int = 0
-    #: maximum GB of logs per day; None: no limit
+    #: maximum GB of logs per day; None means no limit
     log_cap_gb: float | None = None
     #: share of the traces that are kept
     traces_kept: float = 0.1

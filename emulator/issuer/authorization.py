@@ -48,7 +48,7 @@ class SignIn:
     challenge: str
     scopes: frozenset[str]
     mode: str
-    #: an error code of RFC 6749 4.1.2.1 or OpenID Connect 3.1.2.6; None: the page can ask the user
+    #: an error code of RFC 6749 4.1.2.1 or OpenID Connect 3.1.2.6; None if the page can ask the user
     error: str | None
 
     def response(self, issuer: str, **parameters: str) -> web.Response:

@@ -179,13 +179,13 @@ def _wrong(form: dict[str, str]) -> str | None:
 
 
 def _lifetime_of(form: dict[str, str]) -> int | None:
-    """Returns the lifetime in seconds; None: invalid."""
+    """Returns the lifetime in seconds; None if invalid."""
     text = form.get("expires_in", str(_LIFETIME_S))
     return int(text) if text.isdecimal() and 1 <= int(text) <= _MAX_LIFETIME_S else None
 
 
 def _object(text: str) -> dict[str, object] | None:
-    """Returns claims as another issuer would put them into a token; None: invalid."""
+    """Returns claims as another issuer would put them into a token; None if invalid."""
     try:
         claims = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Splits text into passages: whole sentences of one page; a passage repeats the end of the one before."""
+"""Splits text into passages of whole sentences of one page. A passage repeats the end of the previous one."""
 
 from __future__ import annotations
 

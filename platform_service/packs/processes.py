@@ -43,7 +43,7 @@ class Usage:
 class RunProcesses:
     """All processes of a run."""
 
-    #: None: the runner cannot change the user
+    #: None if the runner cannot change the user
     user: int | None
     #: process id of its first process, which leads the session
     session: int

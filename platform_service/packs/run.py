@@ -53,7 +53,7 @@ class RunFolder:
     """The folders of a run: it reads `pack/`, and reads and writes `work/`. No other run can enter them."""
 
     path: Path
-    #: None: the runner cannot change the user, and the run has the runner's own
+    #: None if the runner cannot change the user, and the run has the runner's own
     user: int | None
 
     @property
@@ -162,7 +162,7 @@ def _locked_folder() -> tuple[Path, int]:
 
 
 def _user_of(path: Path) -> int | None:
-    """Returns the user of an abandoned run; None: it had the runner's own, or has not begun."""
+    """Returns the user of an abandoned run; None if it had the runner's own, or has not begun."""
     with contextlib.suppress(FileNotFoundError):
         user = (path / "work").lstat().st_uid
         return user if user in _USERS and not missing() else None

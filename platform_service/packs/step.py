@@ -78,7 +78,7 @@ class PackStep:
             remove_abandoned()
 
     def heartbeat_s(self, payload: Any) -> float | None:
-        """Returns the cadence of the request; None: it has no valid one."""
+        """Returns the cadence of the request; None if it has no valid one."""
         cadence = payload.get("heartbeatCadence") if isinstance(payload, dict) else None
         return float(cadence) if type(cadence) is int and MIN_CADENCE_S <= cadence <= MAX_CADENCE_S else None
 

@@ -45,7 +45,7 @@ class Caller:
     #: actor of a job's events: kind and id, and the role if it can change every tenant's jobs
     actor: str
     scopes: frozenset[Scope]
-    #: normalised tenant of the caller; None: it has none
+    #: normalised tenant of the caller; None if it has none
     tenant: str | None
     #: `True` if it can see every tenant's jobs
     sees_all: bool = False
@@ -53,7 +53,7 @@ class Caller:
     moves_all: bool = False
     #: source of its jobs, instead of the one in the request; None: the request's
     source: str | None = None
-    #: end of its token, in seconds since 1970; None: no end
+    #: end of its token, in seconds since 1970; None means no end
     expires: float | None = field(default=None, compare=False)
 
     def require(self, scope: Scope) -> None:

@@ -48,7 +48,7 @@ class ReferencePolicy:
     workspace: Workspace | None = None
 
     def violation(self, uri: str) -> str | None:
-        """Returns the reason why `uri` is not allowed. None: it is allowed."""
+        """Returns the reason why `uri` is not allowed. None if it is allowed."""
         if (wrong := _unsafe(uri, self.schemes)) is not None:
             return wrong
         parts = urlsplit(uri)
@@ -78,18 +78,18 @@ class Retention:
 
     #: URI of the container or folder of the workspace
     workspace_uri: str
-    #: time after the last write; None: for ever
+    #: time after the last write; None means no limit
     kept: timedelta | None
 
     def end(self, uri: str, written_at: datetime) -> datetime | None:
-        """Returns the time at which the content can be deleted. None: it stays, or its owner decides."""
+        """Returns the time at which the content can be deleted. None if it stays, or its owner decides."""
         if self.kept is None or not _lies_in(self.workspace_uri, uri):
             return None
         return written_at + self.kept
 
 
 def credential_member(ref: Mapping[str, Any]) -> str | None:
-    """Returns the name of a reference's first further member with a credential, at any depth; None: there is none.
+    """Returns the name of a reference's first further member with a credential, at any depth; None if there is none.
 
     Such a member has a name of `_SECRETS`, or a text that assigns one: a query (`sig=...`) or a connection string.
     """
@@ -181,7 +181,7 @@ def _folders(parts: SplitResult, path: str) -> list[str]:
 
 
 def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> bool | None:
-    """Returns whether the URI is in the tenant's folder of the workspace; None: it is not in the workspace's
+    """Returns whether the URI is in the tenant's folder of the workspace; None if it is not in the workspace's
     container.
     """
     container = _below(urlsplit(workspace.base), parts, folders)

@@ -71,7 +71,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
 
 
 def plain_tenant(claimed: object) -> str | None:
-    """Returns the normalised name; None: not a valid tenant name.
+    """Returns the normalised name; None if not a valid tenant name.
 
     Only text that equals its own compatibility form (NFKC) is accepted, so that no two spellings name one tenant.
     """

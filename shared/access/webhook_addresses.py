@@ -190,7 +190,7 @@ def _target(url: str) -> Target:
 
 
 def _literal(host: str) -> str | None:
-    """Returns the literal address in its normal form; None: the host is a name, or a form that readers understand
+    """Returns the literal address in its normal form; None if the host is a name, or a form that readers understand
     differently.
     """
     try:

@@ -44,7 +44,7 @@ class JwtKeys:
         self._lock = asyncio.Lock()
 
     async def key(self, kid: str) -> PyJWK | None:
-        """Returns the issuer's key. None: the issuer has no such key. Raises KeysUnavailable if the issuer does not
+        """Returns the issuer's key. None if the issuer has no such key. Raises KeysUnavailable if the issuer does not
         respond.
         """
         if kid in self._keys and self._age() < REFRESH_S:

@@ -52,12 +52,12 @@ class StepDefinition(BaseModel):
     ack_timeout_s: _Seconds | None = None
     #: lease in seconds, which the ACK starts and each heartbeat restarts; at least 15
     lease_s: _LeaseSeconds | None = None
-    #: interval of heartbeats in seconds, at least 15; None: the service declares none, and its lease is `lease_s`
+    #: interval of heartbeats in seconds, at least 15; None if not declared; the lease is then `lease_s`
     heartbeat_cadence_s: _LeaseSeconds | None = None
     #: maximum seconds of an attempt from its ACK on, which heartbeats do not extend
     attempt_max_s: _Seconds | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
-    #: maximum seconds from the step's first attempt to its end; None: no limit
+    #: maximum seconds from the step's first attempt to its end; None means no limit
     total_timeout_s: _Seconds | None = None
     backoffs: Backoffs = Backoffs()
 
@@ -83,7 +83,7 @@ class ProtocolDefinition(BaseModel):
     parallel: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_GROUP)], ...] = ()
 
     def group_of(self, step_id: str) -> int | None:
-        """Returns the number of the step's group, from 0; None: it is in no group."""
+        """Returns the number of the step's group, from 0; None if it is in no group."""
         return next((number for number, group in enumerate(self.parallel) if step_id in group), None)
 
     @model_validator(mode="after")

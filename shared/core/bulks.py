@@ -54,7 +54,7 @@ class Bulk:
     action: BulkAction
     #: the filter's parameters, as the caller gave them
     filter: Mapping[str, Any] = field(default_factory=dict)
-    #: id of the job to redrive together with all its dependants; None: the jobs that match the filter
+    #: id of the job to redrive together with all its dependants; None if the bulk operation has a filter
     root: str | None = None
     reason: str | None
     actor: str

@@ -59,7 +59,7 @@ class Incident:
     id: str
     kind: IncidentKind
     subject: str
-    #: normalised tenant id; None: the incident belongs to no tenant
+    #: normalised tenant id; None if the incident belongs to no tenant
     tenant: str | None
     #: job type of the job or of the breaker; None: neither
     request_type: str | None
@@ -117,7 +117,7 @@ def incident_id_of(kind: IncidentKind, subject: str, at: datetime) -> str:
 
 
 def find_job_id(incident_id: str) -> str | None:
-    """Returns the id of the job whose incident has this id. None: the incident belongs to no job."""
+    """Returns the id of the job whose incident has this id. None if the incident belongs to no job."""
     if find_opening_time(incident_id) is not None or not incident_id.startswith(_OF_A_JOB):
         return None
     return incident_id.removeprefix(_OF_A_JOB)
@@ -184,7 +184,7 @@ def open_incident(
 
 
 def apply_settlement(incident: Incident, settlement: Settlement) -> tuple[Incident, IncidentEntry] | None:
-    """Returns the incident after `settlement`, and its log entry. None: the incident is no longer open."""
+    """Returns the incident after `settlement`, and its log entry. None if the incident is no longer open."""
     if not incident.is_open:
         return None
     after = replace(

@@ -29,7 +29,7 @@ class LogPlace(NamedTuple):
 
     gate_id: str
     seq: int
-    #: time of the entry; None: the row does not have it
+    #: time of the entry; None if the row does not have it
     at: datetime | None = None
 
 
@@ -37,7 +37,7 @@ class LogPlace(NamedTuple):
 class AdmissionWrite:
     """One change of an admission state, with the rows that it moves, written in one transaction."""
 
-    #: state as read; None: the admission state is new
+    #: state as read; None if the admission state is new
     before: StoredAdmission | None
     after: AdmissionState
     #: admitted jobs: their WAIT rows are deleted, their ACTIVE rows become active, and their DUE rows move to
@@ -62,7 +62,7 @@ class DirectoryRows:
     defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = field(default_factory=dict)
     #: quotas over all tenants with a setting, and the time since which they have it
     over_all: dict[str, tuple[GateState, datetime]] = field(default_factory=dict)
-    #: time since which a limit of the settings concerns every tenant; None: none does
+    #: time since which a limit of the settings concerns every tenant; None if none does
     settings_since: datetime | None = None
     #: keys of rows, and of entries in rows, that this release cannot decode
     unread: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class AdmissionStates(QuotaDirectory, Protocol):
     """
 
     async def read(self, tenant: str) -> StoredAdmission | None:
-        """Reads the state. None: the tenant has none yet."""
+        """Reads the state. None if the tenant has none yet."""
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
         """Returns the first jobs of a queue, in order."""

@@ -34,7 +34,7 @@ class Head:
     sent: int = 0
     #: number of the tenant's webhooks; 0: their rows need not be read
     hooks: int = 0
-    #: time since which every write has included the heads of its rows; None: the last one did not
+    #: time since which every write has included the heads of its rows; None if the last one did not
     heads_since: datetime | None = None
     #: ETag; "": the row does not exist yet
     etag: str = ""
@@ -72,7 +72,7 @@ class FeedWrite:
     heads: Sequence[DayHead] = ()
     #: new value of HEAD
     heads_since: datetime | None = None
-    #: time of the write; None: SEEN rows of incidents have no time, and stay
+    #: time of the write; None for SEEN rows of incidents, which are not deleted
     at: datetime | None = None
 
     @property

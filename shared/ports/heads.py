@@ -13,9 +13,9 @@ from shared.core.audit.heads import DayHead
 class Completed:
     """The time until which a tenant's heads are complete, and the state of the running check."""
 
-    #: time before which each event has its head; None: never checked
+    #: time before which each event has its head; None if never checked
     until: datetime | None = None
-    #: end of the checked period; None: no check is running
+    #: end of the checked period; None if no check is running
     goal: datetime | None = None
     #: last living job that the check has read
     after: str = ""

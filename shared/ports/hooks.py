@@ -54,12 +54,12 @@ class HookWrite:
     events: Sequence[FeedEvent] = ()
     #: number of the tenant's webhooks after the write
     hooks: int = 0
-    #: webhook as read; None: it is created
+    #: webhook as read; None if it is created
     before: StoredHook | None = None
-    #: webhook after the write; None: it is deleted, or, without `before`, not written
+    #: webhook after the write; None if it is deleted, or, without `before`, not written
     after: Hook | None = None
     entry: HookEntry | None = None
-    #: deliveries as read (None: the delivery is new), and after the write
+    #: deliveries as read (None if the delivery is new), and after the write
     deliveries: Sequence[tuple[StoredDelivery | None, Delivery]] = ()
 
 
@@ -131,7 +131,7 @@ class Hooks(Protocol):
     ) -> DeliveryPosition | None:
         """Deletes deliveries of `list_ended` that ended before that time, after `after`, at most `limit` (up to 100).
 
-        Returns the position of the last one; None: there are no more.
+        Returns the position of the last one; None if there are no more.
         """
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:

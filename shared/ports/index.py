@@ -74,10 +74,10 @@ class ActiveRow:
     listed_seq: int = 0
     #: version of its protocol; 0: an earlier release wrote the row
     protocol_version: int = 0
-    #: normalised source; None: the request named none
+    #: normalised source; None if the request named none
     source: str | None = None
     priority: str = "normal"
-    #: place in admission; None: no quota concerned the job when it was created
+    #: place in admission; None if no quota concerned the job when it was created
     place: Place | None = None
     etag: str = ""
     #: stored row, for the adapter alone
@@ -99,7 +99,7 @@ class ActiveRow:
         return Place(candidate=candidate)
 
     def make_freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
-        """Returns the FREED row that its deletion leaves for the tenant's counts. None: they do not include it."""
+        """Returns the FREED row that its deletion leaves for the tenant's counts. None if they do not include it."""
         place = self.counted_place
         if place.state is PlaceState.ENDED or place.uncounted:
             return None
@@ -180,15 +180,15 @@ class ListRow:
     created_at: datetime
     #: `LetterState` of a job that failed permanently
     dead_letter: str | None = None
-    #: normalised source; None: the request named none
+    #: normalised source; None if the request named none
     source: str | None = None
     #: start of the wait for quotas; None: admitted at once
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None
-    #: code of the job's error; None: it has not failed
+    #: code of the job's error; None if it has not failed
     error_code: str | None = None
-    #: time of archiving; None: the ledger has its rows
+    #: time of archiving; None if the ledger has its rows
     archived_at: datetime | None = None
     #: `True` if its ENDED row was written a second time, which happens once
     cleared_again: bool = False
@@ -375,7 +375,7 @@ class Index(DeadLetters, Purging, Protocol):
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
     ) -> ListRow | None:
-        """Returns the row of one job in the list; None: there is none, or the job has another correlation id.
+        """Returns the row of one job in the list; None if there is none, or the job has another correlation id.
 
         Raises LedgerUnavailable.
         """

@@ -42,10 +42,10 @@ class Ledger(Protocol):
     """
 
     async def read(self, job_id: str) -> Stored | None:
-        """Reads JOB and STEPs in one query. None: the job does not exist. Raises DataLost if a part of it is lost."""
+        """Reads JOB and STEPs in one query. None if the job does not exist. Raises DataLost if a part of it is lost."""
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
-        """Returns the number of the job's last event, and whether the job has ended; None: the job does not exist.
+        """Returns the number of the job's last event, and whether the job has ended; None if the job does not exist.
 
         It reads two columns of one row.
         """
@@ -66,7 +66,7 @@ class Ledger(Protocol):
         """
 
     async def find_archived(self, job_id: str) -> ArchivedRow | None:
-        """Returns the row of an archived job; None: the job is not archived."""
+        """Returns the row of an archived job; None if the job is not archived."""
 
     async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:
         """Deletes all rows and long texts of a job whose JOB row is deleted; `with_archived`: also its ARCHIVED row.

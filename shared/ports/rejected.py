@@ -37,7 +37,7 @@ class Rejection:
     message_id: str
     sequence_number: int
     delivery_count: int
-    #: normalised tenant that the message itself names; None: none
+    #: normalised tenant that the message itself names; None if there is none
     tenant: str | None = None
     #: time when a redrive applied it to its job
     redriven_at: datetime | None = None
@@ -59,7 +59,7 @@ class RejectedMessages(Protocol):
         """Stores a rejected message. Idempotent: the mark of a redrive stays."""
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        """Reads a message. None: there is no such message. Raises DataLost if its body is lost."""
+        """Reads a message. None if there is no such message. Raises DataLost if its body is lost."""
 
     async def list_days(
         self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int

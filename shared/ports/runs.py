@@ -13,7 +13,7 @@ class LogPart:
 
     #: bytes; empty: there are no more yet
     data: bytes
-    #: time of the last write to the log; None: there are no more bytes
+    #: time of the last write to the log; None if there are no more bytes
     written_at: datetime | None
 
 
@@ -32,7 +32,7 @@ class RunFiles(Protocol):
     """Logs and artifacts by tenant (normalised), job and attempt. Each method raises RunsUnavailable."""
 
     async def read_log(self, tenant: str, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart | None:
-        """Returns at most `limit` bytes from `offset` on; None: the attempt has no log."""
+        """Returns at most `limit` bytes from `offset` on; None if the attempt has no log."""
 
     async def artifacts(self, tenant: str, job_id: str, attempt: int) -> list[RunArtifact]:
         """Returns the attempt's artifacts by name, at most 1,000."""

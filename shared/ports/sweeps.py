@@ -154,9 +154,9 @@ class SweepMark:
 class Heard:
     """The known times of a platform service."""
 
-    #: time of its last reply, to about a minute; None: never
+    #: time of its last reply, to about a minute; None if never
     answered_at: datetime | None = None
-    #: time when the sweeper found it silent; None: never, or it has replied since
+    #: time when the sweeper found it silent; None if never, or it has replied since
     silent_since: datetime | None = None
 
     @property

@@ -50,7 +50,7 @@ def encode_call(call: DeliveryCall) -> bytes:
 
 
 def decode_call(body: bytes) -> DeliveryCall | None:
-    """Decodes a call. None: it is not a call, or it is of a later release."""
+    """Decodes a call. None if it is not a call, or it is of a later release."""
     try:
         values = parse_json(body)
     except ValueError:

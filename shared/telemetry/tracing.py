@@ -46,7 +46,7 @@ def enable(state: bool) -> None:
 
 
 def parse_traceparent(traceparent: str | None) -> SpanContext | None:
-    """Parses a context. None: it is not valid. Never raises."""
+    """Parses a context. None if it is not valid. Never raises."""
     found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
     if found is None or found[1] == "ff":
         return None

@@ -110,7 +110,7 @@ class _Access:
     """The values of one request's access record, as far as the request was processed."""
 
     began: float
-    #: None: the route needs no caller, or the token was refused
+    #: None if the route needs no caller, or the token was refused
     caller: Caller | None = None
     #: code of the problem, if the request is refused
     refused: str | None = None

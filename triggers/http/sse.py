@@ -45,7 +45,7 @@ def wants_stream(req: func.HttpRequest) -> bool:
 
 
 def position(req: func.HttpRequest) -> str | None:
-    """Returns the position to start after. None: the caller gave none, so the stream starts now."""
+    """Returns the position to start after. None if the caller gave none, so the stream starts now."""
     return req.headers.get("Last-Event-ID") or req.params.get("after") or None
 
 

@@ -43,7 +43,7 @@ class Limits:
     heartbeat_s: float
     #: maximum seconds of the work
     attempt_max_s: float
-    #: maximum seconds without a report of the work; None: no limit
+    #: maximum seconds without a report of the work; None means no limit
     silent_s: float | None
     #: returns the seconds between heartbeats for a payload
     heartbeat_by: Callable[[Any], float | None] | None = None
@@ -64,7 +64,7 @@ class Attempt:
     #: `True` if the shutdown came before the work began; its messages are abandoned, so that another process receives
     #: them
     abandoned: bool = False
-    #: reason why the work need not continue; None: it continues
+    #: reason why the work need not continue; None if it continues
     stopped: StepFailed | None = None
     #: set with `stopped`
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

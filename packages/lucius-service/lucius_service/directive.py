@@ -62,7 +62,7 @@ class Directive(BaseModel):
     final: bool = False
     #: position of the step in its last parallel group, from 0; 0 if it is the only last step
     final_index: Annotated[int, Field(ge=0, strict=True)] = 0
-    #: id of the first job in the chain of redrives; None: the job is not a redrive
+    #: id of the first job in the chain of redrives; None if the job is not a redrive
     first_job_id: _Id | None = None
     callback_urls: Callbacks | None = None
     payload: Any = None

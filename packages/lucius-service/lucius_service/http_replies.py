@@ -80,7 +80,7 @@ class HttpReplySender:
         return Sent(True, None if kind == "RESULT" else self._standing(directive, body))
 
     def _standing(self, directive: Directive, body: bytes) -> StepFailed | None:
-        """Returns the reason why the attempt need not continue; None: it continues, or the response does not say."""
+        """Returns the reason why the attempt need not continue; None if it continues, or the response does not say."""
         answer = _object(body)
         if isinstance(token := answer.get("token"), str) and token:
             self._tokens[directive.key] = token

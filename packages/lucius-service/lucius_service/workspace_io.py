@@ -309,7 +309,7 @@ def _was_changed(error: HttpResponseError) -> bool:
 
 
 def _replaceable(target: BlobClient, owner: Owner) -> str | None:
-    """Returns the ETag of a blob that `owner` can replace; None: there is no blob. Raises
+    """Returns the ETag of a blob that `owner` can replace; None if there is no blob. Raises
     FailedFinal(OUTPUT_EXISTS).
     """
     try:

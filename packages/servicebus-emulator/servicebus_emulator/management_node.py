@@ -193,7 +193,7 @@ class ManagementNode:
             return Reply(204, condition="com.microsoft:session-not-found", description="No sessions.")
         return Reply(body={"sessions-ids": Array(_STRING, tuple(page)), "skip": Int(skip + len(page))})
 
-    # Rules: the JavaScript SDK manages them over AMQP
+    # the JavaScript SDK manages rules over AMQP
 
     @property
     def _subscription(self) -> tuple[str, Subscription]:

@@ -51,7 +51,7 @@ class Reach:
         _check_move(may_move=caller.moves_all or is_own, may_see=caller.sees_all or is_own)
 
     def only(self, tenant: str | None) -> str | None:
-        """Returns the tenant that a list is restricted to. None: no restriction."""
+        """Returns the tenant that a list is restricted to. None means no restriction."""
         if self.sees(None):
             return tenant
         own = self._caller.tenant
@@ -60,7 +60,7 @@ class Reach:
 
     @cached_property
     def _own_partition(self) -> str | None:
-        """Returns the partition key of the caller's own tenant; None: it has none."""
+        """Returns the partition key of the caller's own tenant; None if it has none."""
         return encode_key(self._caller.tenant) if self._caller.tenant else None
 
 

@@ -43,7 +43,7 @@ class Hint:
     incident_id: str = ""
     #: number of the first row; 0: not known, and the rows are read
     first: int = 0
-    #: number of the last row; None: all rows in the ledger
+    #: number of the last row; None means all rows in the ledger
     last: int | None = None
     #: events, each with its row's number as `jobseq`; None: read from the ledger
     events: tuple[PublicEvent, ...] | None = None
@@ -51,7 +51,7 @@ class Hint:
     tries: int = 0
     #: names of the job's `callback_urls`, if the events end the job; None: read from the ledger
     callbacks: tuple[str, ...] | None = None
-    #: the last of these rows for each day; None: not known
+    #: the last of these rows for each day; None if not known
     heads: tuple[DayHead, ...] | None = None
 
     @property

@@ -105,7 +105,7 @@ class Issuer:
     """The deployment that issues public events."""
 
     environment: str
-    #: URL of the app for callers; None: not configured, and events have no `dataschema`
+    #: URL of the app for callers; None if not configured; then events have no `dataschema`
     public_url: str | None = None
 
     def source(self, tenant: str) -> str:

@@ -90,7 +90,7 @@ class GateVerdict:
     #: time at which the quota opens by itself; None: a resume, the end of a job or an allocation must open it
     opens_at: datetime | None = None
     rule: Rule | None = None
-    #: limit of a breaker: maximum number of active jobs; 0: the breaker is open; None: the allocation decides
+    #: limit of a breaker: maximum number of active jobs; 0 if the breaker is open; None if the allocation decides
     allowed: int | None = None
     #: the hold that stops the job, if any
     hold: Hold | None = None

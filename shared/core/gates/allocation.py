@@ -59,7 +59,7 @@ class AllocationRecord:
     unmet: bool = False
     #: time from which the record includes the jobs of every tenant
     opened_at: datetime | None = None
-    #: breaker of a job type's quota; None: no allocation has counted the end of a job
+    #: breaker of a job type's quota; None if no allocation has counted the end of a job
     breaker: Breaker | None = None
     #: last tenant that a running count has read
     opening: str | None = None
@@ -269,7 +269,7 @@ def grant_tokens(
 
 
 def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
-    """Returns the time when the quota's rate allows another start; None: now, or the quota has no rate."""
+    """Returns the time when the quota's rate allows another start; None if now, or the quota has no rate."""
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 

@@ -92,7 +92,7 @@ class Breaker:
     allow: int = 0
     good: int = 0
     waits_since: datetime | None = None
-    #: time of closing; None: it was never open, was reset, or is not closed
+    #: time of closing; None if it was never open, was reset, or is not closed
     closed_at: datetime | None = None
 
     @property
@@ -120,7 +120,7 @@ def advance(breaker: Breaker, now: datetime) -> Breaker:
 
 
 def find_limit(breaker: Breaker, now: datetime) -> int | None:
-    """Returns the maximum number of active jobs of this epoch; 0: no job can start; None: no limit."""
+    """Returns the maximum number of active jobs of this epoch; 0 stops all starts, None means no limit."""
     match (advanced := advance(breaker, now)).state:
         case BreakerState.CLOSED:
             return None
@@ -131,7 +131,7 @@ def find_limit(breaker: Breaker, now: datetime) -> int | None:
 
 
 def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
-    """Returns the time of its next change without an end; None: it has no limit."""
+    """Returns the time of its next change without an end; None if it has no limit."""
     advanced = advance(breaker, now)
     if advanced.state is BreakerState.OPEN:
         return advanced.until

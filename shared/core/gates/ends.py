@@ -73,7 +73,7 @@ class RecordedOutcome:
 
 
 def is_good(job: Job) -> bool | None:
-    """Returns whether the job's end was good; None: it does not count."""
+    """Returns whether the job's end was good; None if it does not count."""
     return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
 
 

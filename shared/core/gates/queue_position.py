@@ -30,7 +30,7 @@ class QueuePosition:
     position: int | None
     #: the quota that stops it, or the waiting jobs ahead of it
     stopped_by: GateVerdict
-    #: estimated start; None: it does not start by time alone
+    #: estimated start; None if it does not start by time alone
     expected_at: datetime | None
 
 
@@ -103,7 +103,7 @@ def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
 def estimate_start(
     admission: AdmissionState, found: Iterable[GateVerdict], position: int | None, now: datetime
 ) -> datetime | None:
-    """Returns the time when elapsed time alone admits the job at that position; None: never."""
+    """Returns the time when elapsed time alone admits the job at that position; None if never."""
     at = now
     for verdict in found:
         if position is None or (verdict.blocks and verdict.opens_at is None):

@@ -59,7 +59,7 @@ def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datet
 
 
 def find_rate(state: GateState, rule: Rule | None, now: datetime) -> int | None:
-    """Returns the starts per hour at `now`: the smaller of the rule's and the throttle's; None: no limit."""
+    """Returns the starts per hour at `now`: the smaller of the rule's and the throttle's; None means no limit."""
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
     rates = [each.max_per_hour for each in (rule, throttle) if each is not None and each.max_per_hour is not None]
     return min(rates, default=None)

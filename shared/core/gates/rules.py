@@ -143,7 +143,7 @@ class Rule:
     burst: int | None = None
     #: maximum number of staged jobs, for a tenant's quota; further jobs are refused
     max_staged: int | None = None
-    #: maximum number of emergencies that bypass every limit, for a tenant's quota; None: an emergency has high priority
+    #: tenant's quota only: maximum emergencies that bypass every limit; None if an emergency has high priority
     emergency_max_active: int | None = None
     #: weight of the tenant in allocations, at least 1; None: 1
     weight: int | None = None
@@ -203,7 +203,7 @@ class GateState:
     #: credit of the rate, in units of `shared.core.gates.rate`; None: full
     credit: int | None = None
     credit_at: datetime | None = None
-    #: breaker of the tenant's job type; None: no end was counted
+    #: breaker of the tenant's job type; None if no end was counted
     breaker: Breaker | None = None
     #: number and hash of the last entry of the quota's log
     log_seq: int = 0
@@ -263,7 +263,7 @@ class Directory:
     over_all: Mapping[str, GateState] = field(default_factory=dict)
     #: time since which each of them is set
     over_all_since: Mapping[str, datetime] = field(default_factory=dict)
-    #: time since which a rule for every tenant, or an allocated quota, limits each tenant; None: none does
+    #: time since which a rule for every tenant, or an allocated quota, limits each tenant; None if none does
     since: datetime | None = None
 
     def concerns(self, tenant: str) -> bool:

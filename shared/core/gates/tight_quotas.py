@@ -26,11 +26,11 @@ class TightQuota:
     active: int
     max_active: int | None
     waiting: int
-    #: start of the wait of the first waiting job; None: not known, or no job waits
+    #: start of the wait of the first waiting job; None if not known, or no job waits
     oldest_at: datetime | None = None
     held: bool = False
     throttled: bool = False
-    #: state of the breaker; None: it is closed, or there is none
+    #: state of the breaker; None if it is closed, or there is none
     breaker: BreakerState | None = None
 
 

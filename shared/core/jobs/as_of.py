@@ -46,7 +46,7 @@ def make_creation_data(record: Record) -> dict[str, JsonValue]:
 
 
 def find_total_time(first: Event) -> timedelta | None:
-    """Returns the job's total time from its first EVENT. None: no limit."""
+    """Returns the job's total time from its first EVENT. None means no limit."""
     data = first.data or {}
     if (staged := data.get("total_time_s")) is not None:
         return timedelta(seconds=staged)

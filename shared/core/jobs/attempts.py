@@ -311,7 +311,7 @@ def lease_until(record: Record, step: Step, now: datetime) -> datetime:
 
 
 def attempt_deadline(step: Step, now: datetime) -> datetime | None:
-    """Returns the maximum end of an attempt in progress, as its first ACK set it. None: no limit."""
+    """Returns the maximum end of an attempt in progress, as its first ACK set it. None means no limit."""
     if step.attempt_deadline_at is not None or step.timings.attempt_max_s is None:
         return step.attempt_deadline_at
     return now + timedelta(seconds=step.timings.attempt_max_s)
@@ -352,14 +352,14 @@ def _fail_by_time(
 
 
 def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
-    """Returns the reason why the attempt no longer waits in one of these states; None: it still waits."""
+    """Returns the reason why the attempt no longer waits in one of these states; None if it still waits."""
     if record.job.status.terminal:
         return IgnoreReason.JOB_TERMINAL
     return None if step.status in statuses and step.attempt_no == attempt_no else IgnoreReason.ATTEMPT_MOVED_ON
 
 
 def _why_not_next(record: Record, step: Step, provenance: Provenance) -> str | None:
-    """Returns the reason why the step's next attempt cannot start now; None: it can."""
+    """Returns the reason why the step's next attempt cannot start now; None if it can."""
     first = record.group_of(step)[0]
     if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
         return IgnoreReason.EARLIER_STEP_UNSETTLED
@@ -367,7 +367,7 @@ def _why_not_next(record: Record, step: Step, provenance: Provenance) -> str | N
 
 
 def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
-    """Returns the reason why a deadline has no effect; None: the attempt is in flight and its lease is over."""
+    """Returns the reason why a deadline has no effect; None if the attempt is in flight and its lease is over."""
     reason_code = _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
     if reason_code is None and (step.silent_until is None or step.silent_until > provenance.at):
         return IgnoreReason.LEASE_STILL_RUNS

@@ -27,9 +27,9 @@ class Timings:
     dispatch_backoffs: tuple[float, ...]
     ack_backoffs: tuple[float, ...]
     execution_backoffs: tuple[float, ...]
-    #: maximum duration of an attempt from its ACK on; None: no limit
+    #: maximum duration of an attempt from its ACK on; None means no limit
     attempt_max_s: float | None = None
-    #: maximum duration of the step with all attempts; None: no limit
+    #: maximum duration of the step with all attempts; None means no limit
     total_timeout_s: float | None = None
 
     @property
@@ -51,7 +51,7 @@ class Step:
     status: StepStatus
     timings: Timings
     payload: JsonValue
-    #: number of its parallel group; None: it is in no group
+    #: number of its parallel group; None if it is in no group
     group: int | None = None
 
     #: number of the lane, fixed at POST
@@ -80,7 +80,7 @@ class Step:
     #: time of the next check of the dispatch limit, and its name at the last check; both change without an EVENT row
     gated_until: datetime | None = None
     gated_by: str | None = None
-    #: maximum end of the current attempt, which its service cannot extend; None: no service has acknowledged it
+    #: maximum end of the current attempt, which its service cannot extend; None if no service has acknowledged it
     attempt_deadline_at: datetime | None = None
     #: end of the step's total time, which starts with its first attempt; a resume adds the PAUSED time
     deadline_at: datetime | None = None
@@ -211,9 +211,9 @@ class Job:
     dependencies_settled_at: datetime | None = None
     #: `True` if another job waits for its end
     awaited: bool = False
-    #: time until which the job must have begun; None: no limit
+    #: time until which the job must have begun; None means no limit
     expires_at: datetime | None = None
-    #: priority that an operator set while the job waited; None: unchanged
+    #: priority that an operator set while the job waited; None if unchanged
     changed_priority: str | None = None
     #: codes of failures that open an incident; None: the defaults (`shared.core.incidents.ESCALATED`)
     escalate: list[str] | None = None
@@ -236,7 +236,7 @@ class Job:
 
     #: id of the job that this one redrives
     redrive_of: str | None = None
-    #: id of the first job in the chain of redrives; None: the job is not a redrive
+    #: id of the first job in the chain of redrives; None if the job is not a redrive
     first_job_id: str | None = None
     #: id of the job that redrives this one
     redriven_by: str | None = None
@@ -307,7 +307,7 @@ class Record:
         return with_columns(self, applied=(*self.applied, row))
 
     def cap_of(self, step: Step) -> datetime | None:
-        """Returns the earlier end of the step's and the job's total time. None: no limit."""
+        """Returns the earlier end of the step's and the job's total time. None means no limit."""
         caps = [cap for cap in (step.deadline_at, self.job.deadline_at) if cap is not None]
         return min(caps, default=None)
 

@@ -41,7 +41,7 @@ class MinuteCounts:
     ends: Counter[EndKey] = field(default_factory=Counter)
     #: counts by bucket
     latencies: dict[Phase, Counter[int]] = field(default_factory=dict)
-    #: number of active jobs by state, as the sweeper counted them; None: it did not
+    #: number of active jobs by state, as the sweeper counted them; None if it did not
     active: Mapping[str, int] | None = None
 
     def __add__(self, other: MinuteCounts) -> MinuteCounts:
@@ -102,7 +102,7 @@ def find_latency_bucket(waited: timedelta) -> int:
 
 
 def percentile_ms(buckets: Counter[int], share: float) -> int | None:
-    """Returns the milliseconds within which `share` (0 to 1) of the latencies are. None: there are no latencies."""
+    """Returns the milliseconds within which `share` (0 to 1) of the latencies are. None if there are no latencies."""
     left = share * buckets.total()
     for bucket in sorted(buckets):
         left -= buckets[bucket]

@@ -78,11 +78,11 @@ class Service:
     """A platform service."""
 
     name: str
-    #: time of the last answer, to about a minute; None: not known, or not shown
+    #: time of the last answer, to about a minute; None if not known, or not shown
     answered_at: datetime | None = None
     #: time when the sweeper found it silent; None: it answers
     silent_since: datetime | None = None
-    #: number of unacknowledged directives; None: not shown
+    #: number of unacknowledged directives; None if not shown
     waiting: int | None = None
     waiting_since: datetime | None = None
     in_flight: int | None = None
@@ -102,7 +102,7 @@ class Overview:
     """The facts of an overview."""
 
     at: datetime
-    #: tenant id; None: all tenants
+    #: tenant id; None means all tenants
     tenant: str | None
     down: Sequence[Down] = ()
     #: end of the last sweep; None: no sweep yet

@@ -128,7 +128,7 @@ class Delivery:
     name: str = ""
     event_id: str
     event_type: str
-    #: job id; None: the event is about no job
+    #: job id; None if the event is about no job
     job_id: str | None
     created_at: datetime
     state: DeliveryState = DeliveryState.PENDING
@@ -136,7 +136,7 @@ class Delivery:
     tries: int = 0
     #: number of tries with a permanent refusal
     refusals: int = 0
-    #: time of the next try; None: it waits for its webhook, or has ended
+    #: time of the next try; None if it waits for its webhook, or has ended
     due_at: datetime | None = None
     ended_at: datetime | None = None
     #: time of the last try

@@ -155,7 +155,7 @@ async def _write_part(context: Context, tenant: str, day: date, *, is_complete: 
 
 
 async def _digest(context: Context, name: str) -> str | None:
-    """Returns the SHA-256 of a file in hex; None: the file does not exist. Raises LedgerUnavailable."""
+    """Returns the SHA-256 of a file in hex; None if the file does not exist. Raises LedgerUnavailable."""
     kept, digest, offset = context.require_audit().kept, hashlib.sha256(), 0
     while (content := await kept.read(name, offset=offset, length=_READ)) is not None:
         digest.update(content)

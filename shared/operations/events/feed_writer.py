@@ -309,7 +309,7 @@ class _FeedWriter:
 
 
 def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[PublicEvent]]] | None:
-    """Returns the events of the hints after row `seen`, by row. None: a row between is missing or unknown."""
+    """Returns the events of the hints after row `seen`, by row. None if a row between is missing or unknown."""
     found: list[tuple[int, Sequence[PublicEvent]]] = []
     for hint in hints:
         if hint.last is not None and hint.last <= seen:

@@ -154,7 +154,7 @@ class _Inputs:
 
     gate: Gate
     state: GateState
-    #: number of the quota's rule; None: it has none
+    #: number of the quota's rule; None if it has none
     max_active: int | None
     stored: StoredAllocationRecord | None
     record: AllocationRecord

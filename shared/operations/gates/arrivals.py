@@ -72,7 +72,7 @@ class NeedsTurn:
     """A decision: a quota refuses the job, but the tenant has FREED rows that its counts do not include yet."""
 
 
-#: `None`: another job has the idempotency record
+#: `None` if another job has the idempotency record
 Reserving = tuple[Decision, AdmittedJobs] | NeedsAllocation | NeedsTurn | None
 
 

@@ -201,7 +201,7 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
                     context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=COUNTS_PATIENCE
                 )
             finally:
-                # also after a failed turn, or the others would wait as long, one after the other
+                # also after a failed turn; otherwise each other end would wait for a failed turn of its own
                 turn.ended -= asked
 
     try:

@@ -29,7 +29,7 @@ class ShutGuard:
 
 
 async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
-    """Returns the dispatch limit that stops the step's next attempt. None: the attempt can go, and is counted.
+    """Returns the dispatch limit that stops the step's next attempt. None if the attempt can go, and is counted.
 
     Without a number, the bus is not read. An unreadable bus stops no attempt: the directive waits on it anyway, and a
     standstill would be worse than a few too many. If the directory cannot be read, its last copy applies.

@@ -41,7 +41,7 @@ class Join:
     """A job that waits in this process to join its tenant's waiting queue."""
 
     job_id: str
-    #: the job as its quotas see it now; None: unchanged
+    #: the job as its quotas see it now; None if unchanged
     candidate: Candidate | None
     #: time of the sweeper's next check of the waiting job
     due_at: datetime

@@ -1,9 +1,11 @@
 """Opens and settles incidents (R63, R64).
 
 The end of a job, a breaker or a silent service opens an incident. Operators or LUCIUS settle it. One list over all
-tenants has every open incident, so operators need one query. A job's incident enters the list before the job's own
-transaction opens it, and leaves after the transaction that settles it (Race incident). So none is ever missing. Readers
-of the list skip settled ones, and the sweeper deletes them.
+tenants has every open incident, so operators need one query.
+
+A job's incident enters the list before the job's own transaction opens it, and leaves after the transaction that
+settles it (Race incident). So the list has every open incident. Readers of the list skip settled ones, and the
+sweeper deletes them.
 """
 
 from __future__ import annotations
@@ -142,7 +144,7 @@ async def find_incident_of(context: Context, kind: IncidentKind, subject: str, a
 
 
 async def settle_incident(context: Context, kind: IncidentKind, subject: str, why: str) -> Incident | None:
-    """Resolves the open incident of that kind and subject; None: there is none. Raises Contended, LedgerUnavailable."""
+    """Resolves the open incident of that kind and subject, or returns None. Raises Contended, LedgerUnavailable."""
     known = await context.incidents.find_open(kind, subject)
     if known is None:
         return None

@@ -42,7 +42,7 @@ class Created:
 
     stored: Stored
     replayed: bool
-    #: decision of the quotas at the creation; None: no quota concerned the job, or it is not new
+    #: decision of the quotas at the creation; None if no quota concerned the job, or it is not new
     decision: Decision | None = None
 
 

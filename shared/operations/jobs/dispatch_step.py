@@ -128,7 +128,7 @@ async def _decide(
     *,
     is_recent: bool,
 ) -> Transitioned | None:
-    """Decides on `stored`. None: it is outdated or moves nothing, and a fresh read gives the verdict. `instance_id`
+    """Decides on `stored`. None if it is outdated or moves nothing, and a fresh read gives the verdict. `instance_id`
     fences there too.
     """
     if not is_recent:

@@ -51,7 +51,7 @@ class Page(Generic[T]):
     """A page of a list."""
 
     lines: list[T]
-    #: position to continue from; None: the list has ended
+    #: position to continue from; None if the list has ended
     after: str | None
     #: `True` if the request reached its limit of rows before the page was full
     partial: bool = False
@@ -139,7 +139,7 @@ def _as_of(listed: ListRow, job: Job) -> ListRow:
 
 
 def status_of(listed: ListRow) -> JobStatus | None:
-    """Returns the status. None: a status of a later release, which only that release can show (R44)."""
+    """Returns the status. None if it is of a later release, which only that release can show (R44)."""
     return JobStatus(listed.status) if listed.status in JobStatus.__members__ else None
 
 

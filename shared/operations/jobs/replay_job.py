@@ -37,7 +37,7 @@ from shared.refusals import IdempotencyConflict, JobNotFound, RequestInvalid
 class _Original:
     record: Record
     first_event: Event
-    #: rows of the original; None: it is archived, and gets no event
+    #: rows of the original; None if it is archived, and gets no event
     stored: Stored | None
 
 

@@ -73,7 +73,7 @@ class Run:
 
 
 def run_of(context: Context, record: Record) -> Run | None:
-    """Returns the run of a job. None: the job is not a run."""
+    """Returns the run of a job. None if the job is not a run."""
     step = next((each for each in record.steps if each.step_type == PACK), None)
     return Run(record, step, context.runs) if step is not None and context.runs is not None else None
 
@@ -100,7 +100,7 @@ async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
 
 
 async def link_artifact(run: Run, attempt: int, name: str, until: datetime) -> str | None:
-    """Returns a URL of an artifact, valid until that time; None: there is no such artifact. Raises RunsUnavailable."""
+    """Returns a URL of an artifact, valid until that time; None if it does not exist. Raises RunsUnavailable."""
     if not _NAME.fullmatch(name) or name not in {each.name for each in await run.artifacts(attempt)}:
         return None
     job = run.record.job

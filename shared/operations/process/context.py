@@ -68,19 +68,19 @@ class Context(Stores):
     registry: Registry
     modes: Modes = field(default_factory=Modes)
     #: allowed hosts of references by normalised tenant, within the setting (`shared.operations.protocols.overrides`);
-    #: None: the configuration store was never read
+    #: None if the configuration store was never read
     ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     bus: Bus
     #: feeds; None: `LUCIUS_EVENTS=off`
     events: Events | None = None
-    #: exports of tables; None: the tables are in memory
+    #: exports of tables; None if the tables are in memory
     exports: LedgerExports | None = None
-    #: webhooks; None: there are no feeds, or no keys to sign with
+    #: webhooks; None if there are no feeds, or no keys to sign with
     webhooks: Webhooks | None = None
-    #: heads and anchors; None: there are no feeds, or no key to sign with
+    #: heads and anchors; None if there are no feeds, or no key to sign with
     audit: Audit | None = None
     process: Process = field(default_factory=Process)
-    #: files of runs; None: there is no blob storage, so there are no runs
+    #: files of runs; None if there is no blob storage, so there are no runs
     runs: RunFiles | None = None
     #: context of all tenants, if this one is of a caller with limited access; None: this one covers all tenants
     unscoped: Context | None = None

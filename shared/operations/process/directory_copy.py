@@ -20,7 +20,7 @@ class DirectoryCopy:
     def __init__(self) -> None:
         self._groups: dict[str, DirectoryRows] = {}
         self._versions: dict[str, int] = {}
-        #: time of the next read of all groups; None: never read
+        #: time of the next read of all groups; None if never read
         self._all_again_at: datetime | None = None
         #: rows of all groups
         self.rows = DirectoryRows()

@@ -62,7 +62,7 @@ class GateDirectory:
         self._quiet_until: datetime | None = None
         #: time of the last complete read
         self._read_last: datetime | None = None
-        #: fault of the last try; None: it succeeded
+        #: fault of the last try; None if it succeeded
         self._fault: Exception | None = None
         #: keys of rows that could not be decoded
         self._unread: set[str] = set()

@@ -21,7 +21,7 @@ class InFlightCount:
     """The number of directives on a lane, of one service or of all."""
 
     read_at: datetime
-    #: number from the bus; None: it did not respond
+    #: number from the bus; None if it did not respond
     counted: int | None
     #: directives that this process sent since, which the bus possibly has not counted
     passed: int = 0
@@ -35,7 +35,7 @@ class InFlightCount:
 class InFlight:
     """The last count of each lane and service."""
 
-    #: counts by (lane, service); None: every service
+    #: counts by (lane, service); None means every service
     _counts: dict[tuple[int, str | None], InFlightCount] = field(default_factory=dict)
     _reading: dict[tuple[int, str | None], asyncio.Lock] = field(default_factory=dict)
 

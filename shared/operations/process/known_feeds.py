@@ -30,7 +30,7 @@ class KnownFeed:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: last EVENT row in the feed by job id
     seen: OrderedDict[str, int] = field(default_factory=OrderedDict)
-    #: webhooks of the tenant without `default`; a change of their filters writes HEAD (R84); None: not read yet
+    #: webhooks of the tenant without `default`; a change of their filters writes HEAD (R84); None if not read yet
     hooks: Sequence[Hook] | None = None
     #: time when this process last noted the tenant for the sweeper
     noted_at: datetime | None = None

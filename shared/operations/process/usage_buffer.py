@@ -29,7 +29,7 @@ class UsageBuffer:
     def __init__(self) -> None:
         self._refused: dict[tuple[str, datetime], Counter[Group]] = {}
         self._written_at: datetime | None = None
-        #: hour of the write by (tenant, source); source None: the tenant has no room for other sources
+        #: hour of the write by (tenant, source); source None if the tenant has no room for other sources
         self._seen: dict[tuple[str, str | None], datetime] = {}
         #: last written peaks by tenant
         self._peaks: dict[str, tuple[datetime, dict[tuple[str, str], int]]] = {}

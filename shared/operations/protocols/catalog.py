@@ -35,7 +35,7 @@ class Catalog:
         versions: ProtocolVersions | None = None,
     ) -> None:
         self.current = packaged
-        #: fault of the last read of the store; None: it succeeded
+        #: fault of the last read of the store; None if it succeeded
         self.fault: str | None = None
         #: time of the last read of the store; None: only packaged values are known
         self.read_at: datetime | None = None

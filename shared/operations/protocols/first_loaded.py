@@ -24,7 +24,7 @@ class FirstLoaded:
         self._rows = rows
         self._services = services
         self._clock = clock
-        #: None: the row's steps need a service that the bus topology no longer has
+        #: None if the row's steps need a service that the bus topology no longer has
         self._known: dict[VersionKey, Protocol | None] = {}
         self._refused: frozenset[VersionKey] = frozenset()
 

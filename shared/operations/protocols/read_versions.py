@@ -20,9 +20,9 @@ class Version:
     is_loaded: bool
     #: percent of new jobs that the version gets, among requests that name no version
     new_jobs_percent: float
-    #: time of the first load; None: no process has written its row yet
+    #: time of the first load; None if no process has written its row yet
     first_loaded_at: datetime | None
-    #: number of living jobs; None: not counted
+    #: number of living jobs; None if not counted
     jobs: int | None
 
 
@@ -32,7 +32,7 @@ class Versions:
 
     #: versions, the highest first
     versions: Sequence[Version]
-    #: end of the sweep that counted the jobs; None: not counted
+    #: end of the sweep that counted the jobs; None if not counted
     counted_at: datetime | None
 
 

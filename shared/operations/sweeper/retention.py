@@ -143,7 +143,7 @@ def archive_name(job: Job, sha256: str) -> str:
 
 
 async def _find_claim_end(context: Context, job: Job, now: datetime) -> datetime | None:
-    """Returns the end of the job's idempotency record; None: it does not exist, or is of a later job."""
+    """Returns the end of the job's idempotency record; None if it does not exist, or is of a later job."""
     claim = await context.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job.job_id:
         return None

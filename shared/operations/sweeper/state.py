@@ -36,7 +36,7 @@ class Pass:
     awake: dict[str, AwakeTenant]
     #: position, as the duties leave it
     position: SweepPosition
-    #: the stored position; None: its row cannot be read
+    #: the stored position; None if its row cannot be read
     stored: SweepPosition | None
     #: `True` for a sweep of the timer; a manual sweep is over all tenants and skips the duties that several sweepers
     #: share
@@ -61,7 +61,7 @@ class Pass:
     idle: list[str] = field(default_factory=list)
     #: the attempt without an ACK that waits longest, by service
     untaken: dict[str, Untaken] = field(default_factory=dict)
-    #: time before which the usage of all hours is rolled up; None: not known
+    #: time before which the usage of all hours is rolled up; None if not known
     rolled_up_to: datetime | None = None
     #: keys of rows at which work succeeded in this sweep
     fine: set[str] = field(default_factory=set)

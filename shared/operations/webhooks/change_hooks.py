@@ -28,7 +28,7 @@ class LoggedHookChange:
     """A change of a webhook that HEAD orders."""
 
     act: HookAct
-    #: the webhook before; None: it is created
+    #: the webhook before; None if it is created
     before: StoredHook | None
     #: the webhook after; for a deletion, its last state
     after: Hook
@@ -122,7 +122,7 @@ def _number_event(context: Context, event: PublicEvent, number: int) -> FeedEven
         number=number,
         event_id=event["id"],
         event_type=event["type"],
-        # the event is about no job
+        # the event is about a webhook
         job_id="",
         at=context.clock.now(),
         text=encode_json(number_event(event, number, issuer)).decode(),

@@ -202,13 +202,13 @@ def _receiver(hook: Hook, url: str = "") -> str:
 
 
 async def _event(context: Context, delivery: Delivery) -> FeedEvent | None:
-    """Returns the event; None: it was deleted."""
+    """Returns the event; None if it was deleted."""
     found = await context.require_events().feed.events(delivery.tenant, after=delivery.number - 1, limit=1)
     return found[0] if found and found[0].number == delivery.number else None
 
 
 async def _url(context: Context, hook: Hook, delivery: Delivery) -> str | None:
-    """Returns the URL; None: a callback whose job was deleted."""
+    """Returns the URL; None if it is a callback whose job was deleted."""
     if hook.id != DEFAULT_HOOK or delivery.job_id is None:
         return hook.url
     stored = await context.ledger.read(delivery.job_id)

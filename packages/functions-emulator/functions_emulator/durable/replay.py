@@ -57,7 +57,7 @@ class Outcome:
     #: events after `continue_as_new`, for the next execution
     carried_over: tuple[Event, ...]
     suspended: bool
-    #: text with which the instance fails, for any return value of its code; `None`: it does not fail
+    #: text with which the instance fails, for any return value of its code; `None` if it does not fail
     failure: str | None
     stall: Stall | None
     #: descriptions of the events, timers and calls that the instance waits for

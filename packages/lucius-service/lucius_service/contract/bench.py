@@ -150,7 +150,7 @@ class Bench:
 
     @property
     def other_lane(self) -> int | None:
-        """Returns the second lane; None: the bus has only one."""
+        """Returns the second lane; None if the bus has only one."""
         return next((number for number in self._lanes if number != self.options.lane), None)
 
     # Replies
@@ -202,7 +202,7 @@ class Bench:
     async def reply(
         self, directive: Json, kind: str, *, attempt: int | None = None, within_s: float = 0
     ) -> Reply | None:
-        """Waits for the first reply of this type (and attempt); None: it did not arrive."""
+        """Waits for the first reply of this type (and attempt); None if it did not arrive."""
         wait_s = within_s or (self.options.ack_s if kind == "ACK" else self.options.result_s)
 
         def found() -> Reply | None:
@@ -290,7 +290,7 @@ class Bench:
         await self._lanes[lane].send(message)
 
     async def dead_letter(self, message_id: str, within_s: float) -> ServiceBusReceivedMessage | None:
-        """Waits for the dead letter of a message; None: it did not arrive."""
+        """Waits for the dead letter of a message; None if it did not arrive."""
         deadline = time.monotonic() + within_s
         while True:
             for message in await self._lanes[self.options.lane].messages(dead=True):
@@ -313,7 +313,7 @@ class Bench:
     # Blobs
 
     async def content(self, uri: str) -> bytes | None:
-        """Returns the content of a blob; None: it does not exist in the account."""
+        """Returns the content of a blob; None if it does not exist in the account."""
         return await asyncio.to_thread(self._blobs.content, uri)
 
     async def written(self) -> list[str]:

@@ -78,6 +78,6 @@ def uri_of(body: Json, name: str) -> str | None:
 
 
 def trace_id(body: Json) -> str | None:
-    """Returns the trace id of `traceparent`; None: there is none."""
+    """Returns the trace id of `traceparent`; None if there is none."""
     parts = str(body.get("traceparent") or "").split("-")
     return parts[1] if len(parts) == 4 else None

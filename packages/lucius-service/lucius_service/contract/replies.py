@@ -18,7 +18,7 @@ class Reply:
     body: Json
     #: time of receipt, by `time.monotonic`
     at: float
-    #: lane of the reply topic; None: it arrived over HTTP
+    #: lane of the reply topic; None if it arrived over HTTP
     lane: int | None = None
     #: sequence number of the message on its topic
     number: int = 0

@@ -180,7 +180,7 @@ class Connection:
 
     def _receive_header(self, header: bytes) -> None:
         if header == AMQP_HEADER:
-            # Without SASL too, as in Azure: SDKs do that with a `SharedAccessSignature`, which they put on `$cbs`.
+            # As Azure does, accept a connection without SASL. SDKs with a `SharedAccessSignature` put it on `$cbs`.
             self._write(AMQP_HEADER)
             self.state = State.OPENING
         elif self.state is State.HEADER and header == SASL_HEADER:

@@ -131,7 +131,7 @@ class Delivery:
 
 
 class OutgoingLink(_Link):
-    """The broker sends, the peer receives."""
+    """A link on which the broker sends and the peer receives."""
 
     def __init__(self, session: LinkSession, attach: Attach) -> None:
         super().__init__(session, attach)

@@ -50,7 +50,7 @@ class Rule:
     tenant: str | None = None
     #: share of the matching messages that the rule strikes
     percent: float = 100.0
-    #: maximum number of messages that the rule strikes; None: no maximum
+    #: maximum number of messages that the rule strikes; None means no maximum
     count: int | None = None
     ms: int = _DEFAULT_MS
 

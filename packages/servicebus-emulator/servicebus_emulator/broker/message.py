@@ -83,7 +83,7 @@ class Message:
     enqueued_at_ms: int
     #: number in the entity that accepted it: for a subscription's message, that of the topic
     enqueued_sequence_number: int
-    #: time when it expires; None: never. A locked message expires when its lock ends
+    #: time when it expires; None if never. A locked message expires when its lock ends
     expires_at_ms: int | None = None
     state: MessageState = MessageState.ACTIVE
     #: failed deliveries: abandoned, or the lock expired

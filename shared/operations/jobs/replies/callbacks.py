@@ -35,7 +35,7 @@ class CallbackResult:
 
 
 def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks | None:
-    """Returns the callback URLs of the step's current attempt; None: callbacks are off."""
+    """Returns the callback URLs of the step's current attempt; None if callbacks are off."""
     if not settings.callback_keys or settings.public_url is None:
         return None
     base = f"{settings.public_url}/v1/callbacks"
