@@ -21,7 +21,7 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero; ElasticPremium keeps instances warm; AppService has a fixed number of instances.')
+@description('Required. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
@@ -54,7 +54,7 @@ param schedulerCapacity int
 @description('Required. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType
 
-@description('Required. Public URL of the app. Empty: its default host name.')
+@description('Required. Public URL of the app. Empty means its default host name.')
 param publicUrl string
 
 @description('Required. Whether webhooks are enabled.')
@@ -81,7 +81,7 @@ param ledger ledgerType
 @description('Required. URL of the container with a folder for each attempt.')
 param workspaceUri string
 
-@description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
+@description('Required. Days after which the workspaces of attempts are deleted. 0 means never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int
@@ -93,7 +93,7 @@ param referenceHosts string[]
 @description('Required. Host name of the Service Bus namespace.')
 param serviceBusNamespace string
 
-@description('Required. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
+@description('Required. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
 param eventsNamespace string
 
 @description('Required. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
@@ -103,13 +103,13 @@ param eventsNamespace string
 ])
 param replies string
 
-@description('Required. Endpoint of the App Configuration store. Empty: none.')
+@description('Required. Endpoint of the App Configuration store. Empty if there is none.')
 param appConfigurationEndpoint string
 
-@description('Required. URI of the secret with callback keys. Empty: none.')
+@description('Required. URI of the secret with callback keys. Empty if there is none.')
 param callbackKeysUri string
 
-@description('Required. URI of the secret with webhook keys. Empty: none.')
+@description('Required. URI of the secret with webhook keys. Empty if there is none.')
 param webhookKeysUri string
 
 @description('Required. Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed attempts, log records and metrics are always sent.')
@@ -117,16 +117,16 @@ param webhookKeysUri string
 @maxLength(5)
 param traceRatio string
 
-@description('Required. URL of the key that signs heads and anchors. Empty: none.')
+@description('Required. URL of the key that signs heads and anchors. Empty if there is none.')
 param auditKeyUrl string
 
-@description('Required. Blob endpoint of the account with anchors. Empty: none.')
+@description('Required. Blob endpoint of the account with anchors. Empty if there is none.')
 param anchorsEndpoint string
 
 @description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
 
-@description('Required. Resource id of the app\'s subnet. Empty: no isolation.')
+@description('Required. Resource id of the app\'s subnet. Empty without isolation.')
 param appSubnetResourceId string
 
 @description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')

@@ -35,7 +35,7 @@ param storageSku string
 @maxValue(365)
 param softDeleteDays int
 
-@description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
+@description('Required. Days after which the workspaces of attempts are deleted. 0 means never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int
@@ -146,7 +146,7 @@ output ledger ledgerType = storage.outputs.ledger
 @description('Resource id of the ledger\'s account.')
 output ledgerResourceId string = storage.outputs.ledgerResourceId
 
-@description('Blob endpoint of the anchors\' account. Empty: none.')
+@description('Blob endpoint of the anchors\' account. Empty if there is none.')
 output anchorsEndpoint string = storage.outputs.anchorsEndpoint
 
 @description('Storage that platform services can access.')
@@ -161,8 +161,8 @@ output workspaceUri string = storage.outputs.workspaceUri
 @description('Allowed references of jobs.')
 output referenceHosts string[] = storage.outputs.referenceHosts
 
-@description('Name of the App Configuration store; empty: none.')
+@description('Name of the App Configuration store. Empty if there is none.')
 output storeName string = configurationStore.?outputs.name ?? ''
 
-@description('Endpoint of the App Configuration store. Empty: none.')
+@description('Endpoint of the App Configuration store. Empty if there is none.')
 output storeEndpoint string = configurationStore.?outputs.endpoint ?? ''

@@ -58,7 +58,7 @@ param environmentName string
 })
 param location string
 
-@description('Optional. Name of the resource group. Empty: derived from the environment\'s name.')
+@description('Optional. Name of the resource group. Empty means derived from the environment\'s name.')
 @maxLength(90)
 param resourceGroupName string = ''
 
@@ -73,7 +73,7 @@ param tags {
 
 // ---------------------------------------------------------------- the app
 
-@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero; ElasticPremium keeps instances warm; AppService has a fixed number of instances.')
+@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
@@ -106,7 +106,7 @@ param schedulerCapacity int = 1
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
-@description('Optional. Public URL of the app. Empty: its default host name.')
+@description('Optional. Public URL of the app. Empty means its default host name.')
 param publicUrl string = ''
 
 @description('Optional. Whether callbacks are enabled. If so, a key vault with their keys is created (docs/guides/secrets.md).')
@@ -133,10 +133,10 @@ param lockAnchors bool = false
 @minLength(1)
 param authAudience string
 
-@description('Optional. `iss` of callers\' tokens. Empty: this Entra tenant, tokens of version 2.')
+@description('Optional. `iss` of callers\' tokens. Empty means this Entra tenant, tokens of version 2.')
 param authIssuer string = ''
 
-@description('Optional. URL of the issuer\'s keys (JWKS). Empty: those of this Entra tenant.')
+@description('Optional. URL of the issuer\'s keys (JWKS). Empty means those of this Entra tenant.')
 param authJwksUrl string = ''
 
 @description('Optional. Claim with the caller\'s tenant, if neither `authTenants` nor a role `tenant:NAME` names it. `azp` is the client id of the calling application; public clients are refused.')
@@ -146,7 +146,7 @@ param authTenantClaim string = 'azp'
 @description('Optional. Tenants by values of claims: application id (`azp`), group id (`groups`) or any other.')
 param authTenants tenantsType = {}
 
-@description('Optional. Client id of the dashboard at the issuer, for its sign-in. Empty: users paste a token.')
+@description('Optional. Client id of the dashboard at the issuer, for its sign-in. If empty, users paste a token.')
 param dashboardClientId string = ''
 
 // ---------------------------------------------------------------- bus, storage, protocols
@@ -168,7 +168,7 @@ param serviceBusSku string = 'Standard'
 ])
 param serviceBusCapacity int = 1
 
-@description('Optional. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
+@description('Optional. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
 param eventsNamespace string = ''
 
 @description('Optional. Functions that read replies. `Shared`: each reply topic forwards to one queue, which one function reads; on Flex Consumption this costs a fraction. `Lanes`: one function for each of the 16 topics, so that many replies of one lane do not delay those of another. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
@@ -190,7 +190,7 @@ param targetBasedScaling bool = false
 ])
 param storageSku string = 'Standard_LRS'
 
-@description('Optional. Days after which the workspaces of attempts are deleted. 0: never.')
+@description('Optional. Days after which the workspaces of attempts are deleted. 0 means never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int = 30
@@ -214,7 +214,7 @@ param appConfiguration bool = true
 ])
 param appConfigurationSku string = 'standard'
 
-@description('Optional. Whether each deployment writes the protocols of this repository to the store. Has no effect with network isolation, because Resource Manager cannot reach the store: there the packaged protocols are in effect until an operator writes the keys (docs/guides/deploy.md).')
+@description('Optional. Whether each deployment writes the protocols of this repository to the store. Has no effect with network isolation, because Resource Manager cannot reach the store. The packaged protocols are then in effect until an operator writes the keys (docs/guides/deploy.md).')
 param seedProtocols bool = true
 
 @description('Optional. Mode of requests without a mode.')
@@ -235,13 +235,13 @@ param platformServices platformServiceType[]?
 @description('Optional. Whether container apps run the platform services of `containers.json` that have no identity of their own.')
 param containerApps bool = true
 
-@description('Optional. Tag of the images of the platform services, which `infra/hooks/build_images.sh` builds. Empty: the images are not built yet, and there is no container app.')
+@description('Optional. Tag of the images of the platform services, which `infra/hooks/build_images.sh` builds. If empty, the images are not built yet, and there is no container app.')
 param serviceImageTag string = ''
 
-@description('Optional. Resource id of an existing registry for the images. Empty: a new one is created.')
+@description('Optional. Resource id of an existing registry for the images. If empty, a new one is created.')
 param registryResourceId string = ''
 
-@description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. Empty: the identity that runs this deployment can write the protocols, and no identity can write the keys.')
+@description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. If empty, the identity that runs this deployment can write the protocols, and no identity can write the keys.')
 param operatorPrincipalId string = ''
 
 @description('Optional. Type of that identity.')
@@ -252,7 +252,7 @@ param operatorPrincipalId string = ''
 ])
 param operatorPrincipalType string = 'User'
 
-@description('Optional. Object id of the identity that runs the smoke test and can write to the container `smoke`. Empty: the operator.')
+@description('Optional. Object id of the identity that runs the smoke test and can write to the container `smoke`. Empty means the operator.')
 param smokePrincipalId string = ''
 
 @description('Optional. Type of that identity, if one is given.')
@@ -263,7 +263,7 @@ param smokePrincipalId string = ''
 ])
 param smokePrincipalType string = 'ServicePrincipal'
 
-@description('Optional. Whether the identity of the smoke test can also act as each platform service and upload documents, for example to run the reference services on a laptop.')
+@description('Optional. Whether the identity of the smoke test can also act as each platform service and upload documents. A laptop that runs the reference services needs it.')
 param operatorRunsServices bool = false
 
 // ---------------------------------------------------------------- network and observability
@@ -277,10 +277,10 @@ param addressPrefix string = '10.40.0.0/22'
 @description('Optional. An existing network, with network isolation. If absent, a new one is created.')
 param ownNetwork ownNetworkType?
 
-@description('Optional. Resource id of the resource group that has the private DNS zones of private endpoints. Empty: new zones are created. `none`: your own policy writes the records.')
+@description('Optional. Resource id of the resource group that has the private DNS zones of private endpoints. If empty, new zones are created. `none`: your own policy writes the records.')
 param privateDnsZones string = ''
 
-@description('Optional. Resource id of an existing Log Analytics workspace in the same region. Empty: a new one is created.')
+@description('Optional. Resource id of an existing Log Analytics workspace in the same region. If empty, a new one is created.')
 param workspaceResourceId string = ''
 
 @description('Optional. Retention of logs in days, in a new workspace.')
@@ -316,7 +316,7 @@ param alertEmails string[] = []
 @description('Optional. Resource ids of existing action groups that also receive alerts.')
 param actionGroupIds string[] = []
 
-@description('Optional. Monthly budget in the billing currency; 0: no budget. Requires alertEmails and monthlyBudgetStart.')
+@description('Optional. Monthly budget in the billing currency. 0 means no budget. Requires alertEmails and monthlyBudgetStart.')
 @minValue(0)
 param monthlyBudget int = 0
 
@@ -620,16 +620,16 @@ output LUCIUS_SERVICEBUS_NAMESPACE string = messaging.outputs.fullyQualifiedName
 @description('Blob endpoint of documents, workspaces and results.')
 output LUCIUS_DOCUMENTS_ENDPOINT string = data.outputs.documentsEndpoint
 
-@description('Name of the App Configuration store; empty: none.')
+@description('Name of the App Configuration store. Empty if there is none.')
 output LUCIUS_APPCONFIG_NAME string = data.outputs.storeName
 
-@description('Name of the key vault; empty: none.')
+@description('Name of the key vault. Empty if there is none.')
 output LUCIUS_KEY_VAULT string = platform.outputs.vaultName
 
 @description('Name of the ledger\'s storage account.')
 output LUCIUS_LEDGER_ACCOUNT string = last(split(data.outputs.ledgerResourceId, '/'))
 
-@description('Resource id of the subnet for self-hosted runners; empty: no isolation.')
+@description('Resource id of the subnet for self-hosted runners. Empty without isolation.')
 output LUCIUS_SERVICE_SUBNET string = platform.outputs.serviceSubnetResourceId
 
 @description('Client ids of the identities that were created for platform services.')
@@ -637,9 +637,9 @@ output LUCIUS_SERVICE_CLIENT_IDS {
   @description('Name of the service.')
   service: string
 
-  @description('Client id of its identity, for AZURE_CLIENT_ID. Empty: the service has its own identity.')
+  @description('Client id of its identity, for AZURE_CLIENT_ID. Empty if the service has its own identity.')
   clientId: string
 }[] = services.outputs.clientIds
 
-@description('Name of the registry of the platform services\' images; empty: none.')
+@description('Name of the registry of the platform services\' images. Empty if there is none.')
 output LUCIUS_REGISTRY string = last(split(services.outputs.registryResourceId, '/'))

@@ -37,10 +37,10 @@ param addressPrefix string
 @description('Optional. An existing network. If absent, a new one is created with isolation.')
 param ownNetwork ownNetworkType?
 
-@description('Required. Resource id of the resource group that has the private DNS zones. Empty: new zones are created. `none`: a policy writes the records.')
+@description('Required. Resource id of the resource group that has the private DNS zones. If empty, new zones are created. `none`: a policy writes the records.')
 param zoneResourceGroupId string
 
-@description('Required. Resource id of an existing Log Analytics workspace. Empty: a new one is created.')
+@description('Required. Resource id of an existing Log Analytics workspace. If empty, a new one is created.')
 param existingWorkspaceResourceId string
 
 @description('Required. Retention of logs in days.')
@@ -176,33 +176,33 @@ output workspaceResourceId string = monitoring.outputs.workspaceResourceId
 @description('Connection string of Application Insights.')
 output applicationInsightsConnectionString string = monitoring.outputs.connectionString
 
-@description('Settings of private endpoints. Null: no network isolation.')
+@description('Settings of private endpoints. Null without network isolation.')
 output privateAccess privateAccessType? = privateAccess
 
-@description('Resource id of the app\'s subnet; empty: no isolation.')
+@description('Resource id of the app\'s subnet. Empty without isolation.')
 output appSubnetResourceId string = networkIsolation
   ? ownNetwork.?appSubnetResourceId ?? network!.outputs.appSubnetResourceId
   : ''
 
-@description('Resource id of the subnet for other resources; empty: no isolation.')
+@description('Resource id of the subnet for other resources. Empty without isolation.')
 output serviceSubnetResourceId string = network.?outputs.serviceSubnetResourceId ?? ''
 
-@description('Resource id of the subnet of container apps; empty: no isolation.')
+@description('Resource id of the subnet of container apps. Empty without isolation.')
 output containerSubnetResourceId string = networkIsolation
   ? ownNetwork.?containerSubnetResourceId ?? network.?outputs.containerSubnetResourceId ?? ''
   : ''
 
-@description('Name of the key vault; empty: none.')
+@description('Name of the key vault. Empty if there is none.')
 output vaultName string = vault.?outputs.name ?? ''
 
 // URIs of the secrets, not their values: without a version, the app reads a new one within a day or at a restart
-@description('URI of the secret with callback keys; empty: none.')
+@description('URI of the secret with callback keys. Empty if there is none.')
 #disable-next-line outputs-should-not-contain-secrets
 output callbackKeysUri string = callbacks ? '${vault!.outputs.uri}secrets/lucius-callback-keys' : ''
 
-@description('URI of the secret with webhook keys; empty: none.')
+@description('URI of the secret with webhook keys. Empty if there is none.')
 #disable-next-line outputs-should-not-contain-secrets
 output webhookKeysUri string = webhooks ? '${vault!.outputs.uri}secrets/lucius-webhook-keys' : ''
 
-@description('URL of the key that signs heads and anchors; empty: none.')
+@description('URL of the key that signs heads and anchors. Empty if there is none.')
 output auditKeyUrl string = vault.?outputs.auditKeyUrl ?? ''

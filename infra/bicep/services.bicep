@@ -26,13 +26,13 @@ param platformServices platformServiceType[]
 @description('Required. Whether container apps run the services of containers.json.')
 param containerApps bool
 
-@description('Required. Tag of the images. Empty: they are not built yet, and there is no container app.')
+@description('Required. Tag of the images. If empty, they are not built yet, and there is no container app.')
 param imageTag string
 
-@description('Required. Resource id of the registry. Empty: a new one is created.')
+@description('Required. Resource id of the registry. If empty, a new one is created.')
 param registryResourceId string
 
-@description('Required. Resource id of the subnet of the container apps. Empty: a network of Azure.')
+@description('Required. Resource id of the subnet of the container apps. Empty means a network of Azure.')
 param containerSubnetResourceId string
 
 @description('Required. Whether the container apps are spread over zones; this requires a subnet.')
@@ -200,7 +200,7 @@ output clientIds {
   @description('Name of the service.')
   service: string
 
-  @description('Client id of its identity. Empty: the service has its own identity.')
+  @description('Client id of its identity. Empty if the service has its own identity.')
   clientId: string
 }[] = [
   for (service, index) in platformServices: {
@@ -209,5 +209,5 @@ output clientIds {
   }
 ]
 
-@description('Resource id of the registry. Empty: no container app needs one.')
+@description('Resource id of the registry. Empty if no container app needs one.')
 output registryResourceId string = withRegistry ? registryId : ''

@@ -36,7 +36,7 @@ class Query:
     keys: frozenset[tuple[str, str]]
     #: values that `Name` is compared with
     names: frozenset[str]
-    #: columns of the output; None: those of the table, and additional ones
+    #: columns of the output; None means those of the table, and additional ones
     output: frozenset[str] | None
 
 

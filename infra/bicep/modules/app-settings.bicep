@@ -30,7 +30,7 @@ param ledger ledgerType
 @description('Required. URL of the container with a folder for each attempt.')
 param workspaceUri string
 
-@description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
+@description('Required. Days after which the workspaces of attempts are deleted. 0 means never.')
 @minValue(0)
 param workspaceRetentionDays int
 
@@ -53,7 +53,7 @@ param durable {
   endpoint: string?
 }
 
-@description('Optional. Host name of another Service Bus namespace, with the topic of public events. Empty: the namespace of the bus.')
+@description('Optional. Host name of another Service Bus namespace, with the topic of public events. Empty means the namespace of the bus.')
 param eventsNamespace string = ''
 
 @description('Optional. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
@@ -63,19 +63,19 @@ param eventsNamespace string = ''
 ])
 param replies string = 'Shared'
 
-@description('Optional. Endpoint of the App Configuration store. Empty: the packaged protocols are in effect.')
+@description('Optional. Endpoint of the App Configuration store. If empty, the packaged protocols are in effect.')
 param appConfigurationEndpoint string = ''
 
-@description('Optional. URI of the secret with callback keys. Empty: callbacks are disabled.')
+@description('Optional. URI of the secret with callback keys. If empty, callbacks are disabled.')
 param callbackKeysUri string = ''
 
-@description('Optional. URI of the secret with webhook keys. Empty: webhooks are disabled.')
+@description('Optional. URI of the secret with webhook keys. If empty, webhooks are disabled.')
 param webhookKeysUri string = ''
 
-@description('Optional. URL of the key that signs heads and anchors. Empty: none are recorded.')
+@description('Optional. URL of the key that signs heads and anchors. If empty, none are recorded.')
 param auditKeyUrl string = ''
 
-@description('Optional. Blob endpoint of the account with anchors. Empty: none.')
+@description('Optional. Blob endpoint of the account with anchors. Empty if there is none.')
 param anchorsEndpoint string = ''
 
 @description('Required. Name of the environment, in the source of public events.')
@@ -133,7 +133,7 @@ type authType = {
   @description('Required. Tenants by values of claims. {}: none.')
   tenants: tenantsType
 
-  @description('Required. Client id of the dashboard; empty: none.')
+  @description('Required. Client id of the dashboard. Empty if there is none.')
   dashboardClientId: string
 }
 
@@ -152,7 +152,7 @@ type tenantsType = {
 @sealed()
 // generated: tuning
 type tuningType = {
-  @description('Optional. `feed`: public events are written to each tenant\'s feed; `topic`: they are also sent to the topic `lucius-events`; `off`: no public events.')
+  @description('Optional. `feed`: public events are written to each tenant\'s feed. `topic`: they are also sent to the topic `lucius-events`. `off`: no public events.')
   LUCIUS_EVENTS: string?
 
   @description('Optional. Minimum seconds between two stored values of `progress`; at least 5.')
@@ -161,7 +161,7 @@ type tuningType = {
   @description('Optional. Retention of public events in feeds, in days.')
   LUCIUS_FEED_DAYS: string?
 
-  @description('Optional. Retention in days of log entries of quotas and deleted webhooks, of settled incidents of breakers and services, and, if LUCIUS_RETENTION_DAYS is unset, of ended bulk operations; at least 32.')
+  @description('Optional. Retention in days, at least 32, of log entries of quotas and deleted webhooks, and of settled incidents of breakers and services. Also of ended bulk operations if LUCIUS_RETENTION_DAYS is unset.')
   LUCIUS_CHANGE_LOG_DAYS: string?
 
   @description('Optional. Maximum attempts of a step. Failed sends do not count.')
@@ -191,13 +191,13 @@ type tuningType = {
   @description('Optional. Days after a job\'s end for which the same request returns that job.')
   LUCIUS_IDEMPOTENCY_TTL_DAYS: string?
 
-  @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive`, and the job stays readable. Unset: unlimited.')
+  @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive`, and the job stays readable. Default: unlimited.')
   LUCIUS_RETENTION_DAYS: string?
 
   @description('Optional. Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 
-  @description('Optional. Response to a request over a limit of the settings. `reject`: 429; `stage`: its job waits.')
+  @description('Optional. Response to a request over a limit of the settings. `reject`: 429. `stage`: its job waits.')
   LUCIUS_OVERFLOW: string?
 
   @description('Optional. Maximum active jobs of all tenants; a limit set by `lucius quota` overrides it.')
@@ -218,10 +218,10 @@ type tuningType = {
   @description('Optional. Minimum seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
-  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client; `sdk`: Microsoft\'s SDK, which needs several times the CPU.')
+  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client. `sdk`: Microsoft\'s SDK, which needs several times the CPU.')
   LUCIUS_TABLE_TRANSPORT: string?
 
-  @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no exports.')
+  @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. If unset, there are no exports.')
   LUCIUS_EXPORT_DAYS: string?
 
   @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT.')
@@ -230,7 +230,7 @@ type tuningType = {
   @description('Optional. Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, `HOST:PORT` or `HOST:*`, separated by commas; `TENANT@` in front restricts a host to one tenant. List only names whose DNS you control.')
   LUCIUS_WEBHOOK_HOSTS: string?
 
-  @description('Optional. Claim with the source of the caller\'s jobs; it overrides the request. Unset, or missing in the token: the request names the source.')
+  @description('Optional. Claim with the source of the caller\'s jobs; it overrides the request. If unset, or missing in the token, the request names the source.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
   @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant\'s jobs, with `:operate` they change them. Without a suffix, in this release, both.')
@@ -239,7 +239,7 @@ type tuningType = {
   @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first of LUCIUS_AUTH_AUDIENCE.')
   LUCIUS_DASHBOARD_SCOPE: string?
 
-  @description('Optional. Allowed URI schemes of references, separated by commas; default: `https,s3,abfss`, outside Azure also `http`.')
+  @description('Optional. Allowed URI schemes of references, separated by commas. Default: `https,s3,abfss`, outside Azure also `http`.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
   @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, separated by commas. `{tenant}` is the job\'s tenant; name a port other than the scheme\'s own. Default: any host; the template sets the containers of its own account.')

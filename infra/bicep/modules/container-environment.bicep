@@ -14,7 +14,7 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Required. Resource id of the subnet of the environment, delegated to Microsoft.App/environments. Empty: a network of Azure.')
+@description('Required. Resource id of the subnet of the environment, delegated to Microsoft.App/environments. Empty means a network of Azure.')
 param subnetResourceId string
 
 @description('Required. Whether the environment is spread over zones; this requires a subnet.')

@@ -17,7 +17,7 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero; ElasticPremium keeps instances warm; AppService has a fixed number of instances.')
+@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
@@ -51,10 +51,10 @@ param identity identityType
 @description('Required. URL of the container with the deployed packages.')
 param packageUri string
 
-@description('Optional. Public URL of the app. Empty: its default host name.')
+@description('Optional. Public URL of the app. Empty means its default host name.')
 param publicUrl string = ''
 
-@description('Optional. Resource id of the subnet that the app integrates into. Empty: none.')
+@description('Optional. Resource id of the subnet that the app integrates into. Empty if there is none.')
 param appSubnetResourceId string = ''
 
 @description('Optional. Settings of the private endpoint. If absent, the public endpoint accepts callers with a token.')
@@ -120,7 +120,7 @@ type scaleType = {
   @maxValue(30)
   appServiceInstances: int?
 
-  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of each scale group are then always ready and billed: HTTP, orchestrations, the reply function (or each of them), admission, each sweeper, public events and webhooks. Default: false.')
+  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of each scale group are then always ready and billed. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
   zoneRedundant: bool?
 
   @description('Optional. Flex Consumption: replacement of running instances by an update. Recreate ends their executions; RollingUpdate (preview) lets them finish. In effect from the next update. Default: Recreate.')

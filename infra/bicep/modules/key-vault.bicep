@@ -15,7 +15,7 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Object id of the identity that signs heads and anchors. Empty: no such key is created.')
+@description('Optional. Object id of the identity that signs heads and anchors. If empty, no such key is created.')
 param signerPrincipalId string = ''
 
 @description('Optional. Retention of deleted vaults and secrets in days (soft delete).')
@@ -136,5 +136,5 @@ output name string = vault.name
 @description('URI of the vault, ends in a slash.')
 output uri string = vault.properties.vaultUri
 
-@description('URL of the key that signs heads and anchors, without a version. Empty: none.')
+@description('URL of the key that signs heads and anchors, without a version. Empty if there is none.')
 output auditKeyUrl string = auditKey.?properties.keyUri ?? ''

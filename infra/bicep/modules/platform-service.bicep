@@ -17,7 +17,7 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Object id of an existing identity. Empty: a new identity is created.')
+@description('Optional. Object id of an existing identity. If empty, a new identity is created.')
 param principalId string = ''
 
 @description('Optional. Type of the identity `principalId`.')

@@ -10,7 +10,7 @@ param virtualNetworkResourceId string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Required. Resource id of the resource group that has the zones. Empty: new zones are created. `none`: a policy writes the records.')
+@description('Required. Resource id of the resource group that has the zones. If empty, new zones are created. `none`: a policy writes the records.')
 param zoneResourceGroupId string
 
 var zoneNames = {
@@ -64,7 +64,7 @@ resource zoneLinks 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-0
   }
 ]
 
-@description('Resource ids of the zones, by service; empty: a policy writes the records.')
+@description('Resource ids of the zones, by service. Empty if a policy writes the records.')
 output zones zonesType = {
   blob: created ? zones[indexOf(zoneKeys, 'blob')].id : existing.blob
   queue: created ? zones[indexOf(zoneKeys, 'queue')].id : existing.queue

@@ -31,7 +31,7 @@ type privateAccessType = {
 }
 
 @export()
-@description('Resource ids of private DNS zones, by service. Empty: a policy writes the records.')
+@description('Resource ids of private DNS zones, by service. Empty if a policy writes the records.')
 @sealed()
 type zonesType = {
   @description('Required. Zone of blob endpoints.')

@@ -36,7 +36,7 @@ param skuName string
 @maxValue(365)
 param softDeleteDays int
 
-@description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
+@description('Required. Days after which the workspaces of attempts are deleted. 0 means never.')
 @minValue(0)
 param workspaceRetentionDays int
 
@@ -355,7 +355,7 @@ output ledger ledgerType = {
   rejectedTable: ledgerTables.rejected
 }
 
-@description('Blob endpoint of the anchors\' account. Empty: none.')
+@description('Blob endpoint of the anchors\' account. Empty if there is none.')
 output anchorsEndpoint string = anchorStorage.?outputs.blobEndpoint ?? ''
 
 @description('Storage that platform services can access.')
