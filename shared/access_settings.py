@@ -27,15 +27,15 @@ class AccessSettings:
     workspace_uri: str = setting(
         "LUCIUS_WORKSPACE_URI",
         form.container_uri,
-        help="URI of the blob container with a folder for each attempt; default: container `workspace`",
+        help="URI of the blob container with a folder for each attempt. Default: container `workspace`",
     )
     #: None means no limit
     workspace_kept: timedelta | None = setting(
         "LUCIUS_WORKSPACE_DAYS",
         form.lifetime,
         "30",
-        help="Retention of blobs in the workspace in days, from the last write; 0: unlimited. The storage account "
-        "deletes them; the template's parameter `workspaceRetentionDays` sets both",
+        help="Retention of blobs in the workspace in days, from the last write. 0 means unlimited. The storage "
+        "account deletes them; the template's parameter `workspaceRetentionDays` sets both",
     )
     public_url: str | None = setting(
         "LUCIUS_PUBLIC_URL",
@@ -47,18 +47,18 @@ class AccessSettings:
     callback_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_CALLBACK_KEYS",
         form.keys,
-        help="Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify. Unset: "
-        "callbacks and stream tickets are disabled",
+        help="Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify. If "
+        "unset, callbacks and stream tickets are disabled",
         secret=True,
     )
     audit_key: str | None = setting(
         "LUCIUS_AUDIT_KEY",
         form.optional(form.signing_key),
-        help="Key that signs heads and anchors of histories (docs/guides/audit.md): path of a PEM file with a private "
-        "key on P-256, or `https://VAULT/keys/NAME` in Key Vault, by managed identity. Unset: no heads are recorded "
-        "or signed",
+        help="Key that signs heads and anchors of histories (docs/guides/audit.md). Path of a PEM file with a private "
+        "key on P-256, or `https://VAULT/keys/NAME` in Key Vault, by managed identity. If unset, no heads are "
+        "recorded or signed",
     )
-    #: None: the account with long strings of rows
+    #: None means the account with long strings of rows
     audit_blob_endpoint: str | None = setting(
         "LUCIUS_AUDIT_BLOB_ENDPOINT",
         form.optional(form.trusted_address),
@@ -70,7 +70,7 @@ class AccessSettings:
         "LUCIUS_WEBHOOK_KEYS",
         form.keys,
         help="Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the "
-        "first; older secrets keep theirs. Unset: webhooks are disabled",
+        "first; older secrets keep theirs. If unset, webhooks are disabled",
         secret=True,
     )
     webhook_hosts: frozenset[str] = setting(
@@ -106,12 +106,12 @@ class AccessSettings:
         "tenant_id",
         help="Claim with the caller's tenant, if neither LUCIUS_AUTH_TENANTS nor a role `tenant:NAME` names it",
     )
-    #: None: the request names the source of its job
+    #: None if the request names the source of its job
     auth_source_claim: str | None = setting(
         "LUCIUS_AUTH_SOURCE_CLAIM",
         form.optional(form.text),
-        help="Claim with the source of the caller's jobs; it overrides the request. Unset, or missing in the token: "
-        "the request names the source",
+        help="Claim with the source of the caller's jobs; it overrides the request. If unset, or missing in the "
+        "token, the request names the source",
         tuning=True,
     )
     auth_tenants: Mapping[str, Mapping[str, str]] = setting(
@@ -133,7 +133,7 @@ class AccessSettings:
         "LUCIUS_DASHBOARD_CLIENT_ID",
         form.text,
         help="Client id of the dashboard at the issuer, for sign-in by authorization code with PKCE. Its redirect URI "
-        "is `/v1/dashboard` of the app, of type SPA. Unset: users paste a token",
+        "is `/v1/dashboard` of the app, of type SPA. If unset, users paste a token",
     )
     dashboard_scope: str = setting(
         "LUCIUS_DASHBOARD_SCOPE",
@@ -145,7 +145,7 @@ class AccessSettings:
     allowed_ref_schemes: frozenset[str] = setting(
         "LUCIUS_ALLOWED_REF_SCHEMES",
         form.names,
-        help="Allowed URI schemes of references, separated by commas; default: `https,s3,abfss`, outside Azure also "
+        help="Allowed URI schemes of references, separated by commas. Default: `https,s3,abfss`, outside Azure also "
         "`http`",
         tuning=True,
     )

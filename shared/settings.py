@@ -51,7 +51,7 @@ class Settings(AccessSettings, StoreSettings):
     servicebus_admin_url: str | None = setting(
         "LUCIUS_SERVICEBUS_ADMIN_URL",
         form.optional(form.address),
-        help="URL of the management API of a Service Bus emulator; default: the namespace's own",
+        help="URL of the management API of a Service Bus emulator. Default: the namespace's own",
         local=True,
     )
     lanes: int = setting(
@@ -73,7 +73,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_REPLIES",
         form.choice("lanes", "shared"),
         "lanes",
-        help="Functions that read replies. `lanes`: one for each reply topic; `shared`: one for the queue to which the "
+        help="Functions that read replies. `lanes`: one for each reply topic. `shared`: one for the queue to which the "
         "reply topics forward",
     )
     reply_queue: str = setting(
@@ -86,8 +86,8 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_EVENTS",
         form.choice("off", "feed", "topic"),
         "feed",
-        help="`feed`: public events are written to each tenant's feed; `topic`: they are also sent to the topic "
-        "`lucius-events`; `off`: no public events",
+        help="`feed`: public events are written to each tenant's feed. `topic`: they are also sent to the topic "
+        "`lucius-events`. `off`: no public events",
         tuning=True,
     )
     progress_s: float = setting(
@@ -114,7 +114,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_TRACE_RATIO",
         form.optional(form.share),
         help="Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed "
-        "attempts, log records and metrics are always sent; default: `OTEL_TRACES_SAMPLER`, else all",
+        "attempts, log records and metrics are always sent. Default: `OTEL_TRACES_SAMPLER`, else all",
     )
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.days, "7", help="Retention of public events in feeds, in days", tuning=True
@@ -124,8 +124,8 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_CHANGE_LOG_DAYS",
         form.days_from(32),
         "400",
-        help="Retention in days of log entries of quotas and deleted webhooks, of settled incidents of breakers and "
-        "services, and, if LUCIUS_RETENTION_DAYS is unset, of ended bulk operations; at least 32",
+        help="Retention in days, at least 32, of log entries of quotas and deleted webhooks, and of settled incidents "
+        "of breakers and services. Also of ended bulk operations if LUCIUS_RETENTION_DAYS is unset",
         tuning=True,
     )
     environment: str = setting(
@@ -200,7 +200,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_RETENTION_DAYS",
         form.optional(form.number),
         help="Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to "
-        "the blob container `lucius-archive`, and the job stays readable. Unset: unlimited",
+        "the blob container `lucius-archive`, and the job stays readable. Default: unlimited",
         tuning=True,
     )
     max_inflight_per_tenant: int | None = setting(
@@ -213,7 +213,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_OVERFLOW",
         form.choice("reject", "stage"),
         "reject",
-        help="Response to a request over a limit of the settings. `reject`: 429; `stage`: its job waits",
+        help="Response to a request over a limit of the settings. `reject`: 429. `stage`: its job waits",
         tuning=True,
     )
     max_inflight: int | None = setting(
@@ -253,7 +253,7 @@ class Settings(AccessSettings, StoreSettings):
     protocols_path: Path = setting(
         "LUCIUS_PROTOCOLS_PATH",
         Path,
-        help="Folder of protocol files; default: `protocols/` of the app",
+        help="Folder of protocol files. Default: `protocols/` of the app",
         local=True,
     )
     #: if neither of these two is set: the protocol files are in effect
@@ -279,12 +279,12 @@ class Settings(AccessSettings, StoreSettings):
     build_commit: str | None = setting(
         "LUCIUS_BUILD_COMMIT",
         form.optional(form.text),
-        help="Commit shown by the health routes; default: the content of the app's file `BUILD_COMMIT`",
+        help="Commit shown by the health routes. Default: the content of the app's file `BUILD_COMMIT`",
     )
     topology_path: Path = setting(
         "LUCIUS_TOPOLOGY_PATH",
         Path,
-        help="File of the bus topology; default: `infra/bicep/topology.json` of the app",
+        help="File of the bus topology. Default: `infra/bicep/topology.json` of the app",
         local=True,
     )
 

@@ -35,7 +35,7 @@ class StoreSettings:
         "LUCIUS_TABLE_TRANSPORT",
         form.choice("direct", "sdk"),
         "direct",
-        help="Client of the Table service. `direct`: the app's own HTTP client; `sdk`: Microsoft's SDK, which needs "
+        help="Client of the Table service. `direct`: the app's own HTTP client. `sdk`: Microsoft's SDK, which needs "
         "several times the CPU",
         tuning=True,
     )
@@ -79,12 +79,12 @@ class StoreSettings:
         "luciusfeed",
         help="Table of each tenant's public events, in order, and of webhooks",
     )
-    #: None: no exports
+    #: None means no exports
     export_days: float | None = setting(
         "LUCIUS_EXPORT_DAYS",
         form.optional(form.number),
-        help="Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no "
-        "exports",
+        help="Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. If "
+        "unset, there are no exports",
         tuning=True,
     )
     export_endpoint: str | None = setting(

@@ -56,7 +56,7 @@ class RecordedReply:
     step_id: str
     #: attempt number in the reply
     attempt_no: int
-    #: the attempt that it replies to, by its lease or else by its number; None: no attempt of the job
+    #: the attempt that it replies to, by its lease or else by its number; None means no attempt of the job
     follows: Attempt | None
     #: `True` if the reply had the lease of that attempt
     has_lease: bool

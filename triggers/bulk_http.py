@@ -86,7 +86,7 @@ class BulkRequest(RequestBody):
     tag="bulks",
     summary="Create a bulk operation",
     description="Cancels, pauses, resumes, redrives or replays every job that matches the filter and existed before "
-    "the bulk operation. Each job gets the action once, with the effect of the job's own route. A temporary error "
+    "the bulk operation. Each job gets the action once, with the effect of the job's own route.\n\nA temporary error "
     f"(429, 503) is retried until the action succeeds or the bulk operation is cancelled; after {LASTS.days} days it "
     f"is final. Maximum {MAX_RUNNING} running bulk operations per tenant. With `dryRun` the jobs are counted, up to "
     f"{MAX_COUNTED:,}, and nothing is written.",

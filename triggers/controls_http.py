@@ -138,7 +138,7 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     durable_client=True,
     tag="quotas",
     summary="Admit a waiting job",
-    description="Admits the job past its quotas, once. Operators only. The job counts as active. The log of its "
+    description="Operators only. Admits the job past its quotas, once; the job counts as active. The log of its "
     "tenant's quota and the event ADMITTED record the actor and the reason. A job that has started does not change.",
     parameters=(JOB_ID,),
     body=Admission,

@@ -37,7 +37,7 @@ EVENTS = Route(
     summary="List a tenant's events",
     description="CloudEvents of the tenant's jobs, quotas and incidents: exactly once, ordered per subject, numbered "
     "without gaps. `next` is always set: pass it as `after` to get the events that follow. A page can be short or "
-    f"empty if few events match. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. "
+    f"empty if few events match.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. "
     "Default for streams: new events only, unless `after` or `Last-Event-ID` is set.",
     streams=True,
     parameters=(
@@ -128,7 +128,7 @@ async def _events_stream(request: Request) -> func.HttpResponse:
 
 
 async def events_after(request: Request, after: str | None) -> tuple[Page, bool]:
-    """Returns a part of a stream after `after` (None: now), and whether it is empty since too many requests wait.
+    """Returns a part of a stream after `after` (None means now), and whether it is empty since too many requests wait.
 
     Raises errors as `events_read` does.
     """

@@ -74,7 +74,7 @@ def schema() -> str:
     summary="Run a GraphQL operation",
     description="Runs one query or subscription of the schema at `/v1/schema.graphql`. A field returns the same data "
     f"as the route of the same name. Maximum {MAX_BODY_BYTES} bytes per request and {MAX_LINES} items per list. An "
-    f"invalid document and a refused field return 200 with `errors`. With `Accept: {EVENT_STREAM}` the response "
+    f"invalid document and a refused field return 200 with `errors`.\n\nWith `Accept: {EVENT_STREAM}` the response "
     "follows GraphQL over SSE (distinct connections mode). Subscriptions require it; their responses end without "
     "`complete`, so that the client reconnects.",
     body=QueryRequest,

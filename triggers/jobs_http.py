@@ -242,7 +242,7 @@ async def _job_audit(request: Request) -> func.HttpResponse:
     function="job_receipt",
     method="GET",
     path="v1/jobs/{jobId}/receipt",
-    summary="Get a job's receipt",
+    summary="Get a job's time breakdown",
     description="Time and operations breakdown of the job.",
     parameters=(JOB_ID,),
     responses={200: Receipt},

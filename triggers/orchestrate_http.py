@@ -42,8 +42,8 @@ ORCHESTRATE = Route(
     description=(
         "Submitting is idempotent: the same request returns the same job, by `idempotency_key`, or by the body if it "
         "has no key. With `dryRun` nothing is written. An NDJSON body has one job request per line, each with its own "
-        "outcome. With `Prefer: wait=N` the response is 200 with the job if it ends within N seconds, otherwise 202. "
-        "The response is immediate if too many requests already wait."
+        "outcome.\n\nWith `Prefer: wait=N` the response is 200 with the job if it ends within N seconds, otherwise "
+        "202. The response is immediate if too many requests already wait."
     ),
     parameters=(DRY_RUN, PREFER),
     body=Envelope,

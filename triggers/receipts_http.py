@@ -25,7 +25,7 @@ BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Adds sums per 
     path="v1/receipts",
     scope=Scope.READ,
     tag="jobs",
-    summary="Sum receipts of jobs",
+    summary="Sum time breakdowns of jobs",
     description=f"Sums time and operations of the jobs that match the filter, newest first. Maximum {MAX_JOBS} jobs "
     "per page: add up the pages.",
     parameters=(*FILTERS, BY, *PAGE),

@@ -38,7 +38,7 @@ _KEY = in_header(
     durable_client=True,
     tag="jobs",
     summary="Replay a job",
-    description="Creates a new job that runs every step of a job that has ended, also of an archived one, with the "
+    description="Creates a new job that runs every step of a job that has ended or is archived. The new job has the "
     "original's plan and today's policy for references. Its output stays in the tenant's workspace; it calls no "
     "callback URL and waits for no job. Idempotent by `Idempotency-Key`, or by the body: repeating the request returns "
     "the same new job. The original gets the event `job.replayed`, unless it is archived.",

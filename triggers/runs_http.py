@@ -43,9 +43,9 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     path="v1/runs/{jobId}/logs",
     summary="Get a run's log",
     description="Output of the program, attempt after attempt, each byte once. Text by default: at most 4 MiB per "
-    f"response; `Link` with `rel=next` has the path of the rest, until the run has ended. With `Accept: "
+    f"response; `Link` with `rel=next` has the path of the rest, until the run has ended.\n\nWith `Accept: "
     f"{EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, and an event `end` "
-    "when the run has ended; then 204.",
+    "when the run has ended. Then the response is 204.",
     streams=True,
     parameters=(JOB_ID, AFTER, WAIT, LAST_EVENT_ID, TICKET),
     responses={200: "text/plain", 204: None},

@@ -52,11 +52,12 @@ class PurgePreview(Response):
     scope=Scope.ADMIN,
     tag="admin",
     summary="Delete a tenant's data",
-    description="Operators only. Deletes jobs, archived jobs, idempotency records, events, webhooks, incidents, "
-    "quotas, usage, bulk operations and rejected messages of the tenant, as a bulk operation with the action `purge`. "
-    "Refused while the tenant has jobs that have not ended. A job that is submitted meanwhile stays, and with it the "
-    "tenant's quotas, webhooks, events and usage; `refused` counts it. Idempotent: while a purge runs, repeating the "
-    f"request returns it. With `dryRun` the jobs are counted, up to {MAX_COUNTED:,}, and nothing is deleted.",
+    description="Operators only. Deletes the tenant's data as a bulk operation with the action `purge`: jobs, "
+    "archived jobs, idempotency records, events, webhooks, incidents, quotas, usage, bulk operations and rejected "
+    "messages.\n\nRefused while the tenant has jobs that have not ended. A job that is submitted meanwhile stays, and "
+    "with it the tenant's quotas, webhooks, events and usage; `refused` counts it. Idempotent: while a purge runs, "
+    f"repeating the request returns it. With `dryRun` the jobs are counted, up to {MAX_COUNTED:,}, and nothing "
+    "is deleted.",
     body=PurgeBody,
     body_required=True,
     responses={202: Bulk, 200: PurgePreview},

@@ -54,7 +54,7 @@ class Stack:
     """Runs `python -m emulator up` without services, in its own folder. Raises SystemExit if it does not start.
 
     `recorded`: the host records each invocation, and its CPU time by function, at the cost of a few percent. `events`:
-    value of `LUCIUS_EVENTS`; None: the default.
+    value of `LUCIUS_EVENTS`; None means the default.
     """
 
     def __init__(self, data: Path, *, recorded: bool = False, events: str | None = None) -> None:

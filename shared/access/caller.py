@@ -51,7 +51,7 @@ class Caller:
     sees_all: bool = False
     #: `True` if it can submit for every tenant, and change their jobs
     moves_all: bool = False
-    #: source of its jobs, instead of the one in the request; None: the request's
+    #: source of its jobs, instead of the one in the request; None means the request's
     source: str | None = None
     #: end of its token, in seconds since 1970; None means no end
     expires: float | None = field(default=None, compare=False)
@@ -62,8 +62,8 @@ class Caller:
             raise ScopeMissing(scope)
 
     def may_see(self, tenant_id: str | None) -> bool:
-        """Returns whether this caller can see that tenant's jobs. Tenants are compared normalised. None: jobs of no
-        tenant.
+        """Returns whether this caller can see that tenant's jobs. Tenants are compared normalised. None means jobs of
+        no tenant.
         """
         return self.sees_all or self._owns(tenant_id)
 
@@ -74,7 +74,7 @@ class Caller:
         return self.moves_all or self._owns(tenant_id)
 
     def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:
-        """Returns the tenant of a request that names `named`. None: all tenants. `moving`: the request changes jobs.
+        """Returns the tenant of a request that names `named`; None means all. `moving`: the request changes jobs.
 
         Raises TenantForbidden.
         """

@@ -194,7 +194,7 @@ def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> boo
 
 
 def _below(base: SplitResult, parts: SplitResult, folders: list[str]) -> list[str] | None:
-    """Returns the folders below `base` that the URI leads to, under any name of its account; None: it leads
+    """Returns the folders below `base` that the URI leads to, under any name of its account; None if it leads
     elsewhere.
     """
     container = _lower([folder for folder in _folders(base, _readings(base.path)[-1]) if folder])

@@ -154,7 +154,7 @@ class HttpWebhookSender:
     def __init__(
         self, listed: frozenset[str] = frozenset(), *, lookup: Lookup | None = None, try_s: float = TRY_S
     ) -> None:
-        """Sets the allowed hosts. `listed`: value of `LUCIUS_WEBHOOK_HOSTS`. `lookup` None: the machine's resolver."""
+        """Sets the allowed hosts. `listed`: value of `LUCIUS_WEBHOOK_HOSTS`. `lookup`: default: the machine's."""
         self._policy = AddressPolicy(listed)
         self._lookup = lookup
         self._lookups = SystemLookups()

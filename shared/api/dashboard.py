@@ -26,8 +26,8 @@ class OverviewSubject(Response):
 
     kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures", "rejected", "webhook"]
     id: str
-    """Name of the dependency or service, id of the quota or incident, the most frequent reason of failures or rejected
-    messages, or the tenant with the most suspended webhooks."""
+    """Name of the dependency or service, or id of the quota or incident. Failures and rejected messages: the most
+    frequent reason. Suspended webhooks: the tenant with the most."""
 
 
 class OverviewProblem(Response):

@@ -48,9 +48,9 @@ _TITLES = {"graphql": "GraphQL"}
 _DESCRIPTION = (
     "A control plane for document jobs: submit a job request, follow its job, act on it.\n\nBodies are JSON in UTF-8, "
     "at most 1 MiB, nested at most 64 deep, without duplicate keys, NaN or lone surrogates. Fields can be added to "
-    "responses: ignore those that you do not know. Every error is a problem of RFC 9457 with a stable `code`. Lists "
+    "responses: ignore those that you do not know. Every error is a problem of RFC 9457 with a stable `code`.\n\nLists "
     "are paged: pass `next` as `cursor` to get the next page. Reads have an `ETag`; with `If-None-Match` an unchanged "
-    "response is 304. Every `GET` route supports `HEAD`. `Retry-After` is in seconds. A request can set "
+    "response is 304. Every `GET` route supports `HEAD`.\n\n`Retry-After` is in seconds. A request can set "
     "`X-Correlation-Id`; every response has one."
 )
 
@@ -60,10 +60,10 @@ _AUTHENTICATION = {
         "scheme": "bearer",
         "bearerFormat": "JWT",
         "description": (
-            "An access token of the configured issuer. Its scopes (`scp`, `scope`) or roles (`roles`) grant access: "
-            "`orch:read` reads; `orch:operate` submits, controls and redrives; `orch:quota` sets limits; "
-            "`orch:audit` reads signed heads and anchors; `orch:admin`, as a role only, is for admin routes and "
-            "rejected messages. Jobs of other tenants are not found (404); a request for another tenant returns 403. "
+            "An access token of the configured issuer. Its scopes (`scp`, `scope`) or roles (`roles`) grant access:\n\n"
+            "- `orch:read` reads\n- `orch:operate` submits, controls and redrives\n- `orch:quota` sets limits\n"
+            "- `orch:audit` reads signed heads and anchors\n- `orch:admin`, as a role only, is for admin routes and "
+            "rejected messages\n\nJobs of other tenants are not found (404); a request for another tenant returns 403. "
             "The roles `orch:all-tenants:read` and `orch:all-tenants:operate` remove this restriction, for reading "
             "and for changing jobs. On a laptop: `make up AUTH=1`, then `lucius login`. With "
             "`LUCIUS_AUTH_MODE=none`, which Azure refuses, tokens are not checked."

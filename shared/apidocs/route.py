@@ -70,7 +70,7 @@ class Route:
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     #: path without a leading slash, with parameters in braces
     path: str
-    #: required scope; None: open to every caller, or guarded by a token of its own kind
+    #: required scope; None if open to every caller, or guarded by a token of its own kind
     scope: Scope | None
     #: `True` if the handler sees the jobs of every tenant, and must not show them to its caller (R24)
     every_tenant: bool = False
@@ -80,13 +80,13 @@ class Route:
     summary: str
     description: str = ""
     parameters: tuple[Parameter, ...] = ()
-    #: model of the request body; None: no body, or no model checks it
+    #: model of the request body; None if there is no body, or no model checks it
     body: type[BaseModel] | None = None
     #: JSON Schema of the request body, if no model declares it
     body_schema: Mapping[str, Any] | None = None
     body_required: bool = False
     media_types: tuple[str, ...] = ("application/json",)
-    #: for each status, the model of the body, or its media type if it has no model; None: no body
+    #: for each status, the model of the body, or its media type if it has no model; None means no body
     responses: Mapping[int, type[BaseModel] | UnionType | str | None]
     #: description by status, if the model's docstring does not have it
     descriptions: Mapping[int, str] = field(default_factory=dict)

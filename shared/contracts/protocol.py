@@ -47,7 +47,7 @@ class StepDefinition(BaseModel):
     step_type: _Name
     #: name of the platform service's subscription, for example `ocr`
     service: _Name
-    #: path of a JSON Schema, relative to the protocols folder; None: any object
+    #: path of a JSON Schema, relative to the protocols folder; None means any object
     payload_schema: str | None = None
     ack_timeout_s: _Seconds | None = None
     #: lease in seconds, which the ACK starts and each heartbeat restarts; at least 15
@@ -71,12 +71,12 @@ class ProtocolDefinition(BaseModel):
     version: Annotated[int, Field(ge=1)]
     request_type: _Name
     description: str = ""
-    #: maximum seconds from the job's creation to its end, without PAUSED time; None: the setting's
+    #: maximum seconds from the job's creation to its end, without PAUSED time; None means the setting's
     total_timeout_s: _Seconds | None = None
     steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
-    #: percentage of new jobs of this type that follow this version, while a lower version gets the others; None: all
+    #: percentage of new jobs of this type that follow this version; a lower version gets the others; None means all
     ramp_percent: Annotated[float, Field(ge=0, le=100)] | None = None
-    #: codes of failures that open an incident; None: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED; empty: none
+    #: codes of failures that open an incident; None means ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED; empty: none
     escalate: Annotated[tuple[_Code, ...], Field(max_length=50)] | None = None
 
     #: groups of consecutive steps that run at the same time; other steps run alone

@@ -103,5 +103,5 @@ class Work:
 
     no: int
     job_id: str
-    #: None: act on the job. Else: list the job's dependants with ids after this one
+    #: None acts on the job. Otherwise, list the job's dependants with ids after this one
     dependants_after: str | None = None

@@ -61,7 +61,7 @@ class Incident:
     subject: str
     #: normalised tenant id; None if the incident belongs to no tenant
     tenant: str | None
-    #: job type of the job or of the breaker; None: neither
+    #: job type of the job or of the breaker; None if it is about neither
     request_type: str | None
     code: str
     detail: str | None
@@ -82,7 +82,7 @@ class Incident:
 
     @property
     def home(self) -> str | None:
-        """Returns the tenant whose partition has the incident. None: the partition of incidents without a job."""
+        """Returns the tenant whose partition has the incident; None for incidents without a job."""
         return self.tenant if self.kind is IncidentKind.JOB else None
 
 
@@ -124,7 +124,7 @@ def find_job_id(incident_id: str) -> str | None:
 
 
 def find_opening_time(incident_id: str) -> datetime | None:
-    """Returns the opening time of an incident without a job, to the millisecond, from its id. None: another
+    """Returns the opening time of an incident without a job, to the millisecond, from its id. None for another
     kind of id.
     """
     found = _OF_NO_JOB.fullmatch(incident_id)

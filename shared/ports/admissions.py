@@ -110,13 +110,13 @@ class QuotaDirectory(Protocol):
         """Removes a tenant. Writes nothing if it is not there. Raises Contended, Undecodable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        """Writes the limits of every tenant. None: removes them."""
+        """Writes the limits of every tenant. None removes them."""
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        """Writes the state of a quota over all tenants. None: removes it."""
+        """Writes the state of a quota over all tenants. None removes it."""
 
     async def note_settings(self, since: datetime | None) -> None:
-        """Records the time since which a limit of the settings applies to every tenant. None: no such limit."""
+        """Records the time since which a limit of the settings applies to every tenant. None means no such limit."""
 
 
 class AdmissionStates(QuotaDirectory, Protocol):
@@ -136,7 +136,7 @@ class AdmissionStates(QuotaDirectory, Protocol):
     ) -> list[Freed]:
         """Returns FREED rows of the tenant by job id, after `after`.
 
-        `unread` collects the keys of rows that cannot be decoded. None: such a row raises Undecodable.
+        `unread` collects the keys of rows that cannot be decoded. If None, such a row raises Undecodable.
         """
 
     async def drop_freed(self, tenant: str, job_id: str) -> None:

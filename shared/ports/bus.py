@@ -15,7 +15,7 @@ class DirectivePublisher(Protocol):
     """Publishes directives to their topics."""
 
     async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
-        """Sends to the topic of the directive's lane. Time to live None: the topic's default. Raises
+        """Sends to the topic of the directive's lane. Time to live None means the topic's default. Raises
         PublishUnavailable.
         """
 
@@ -86,7 +86,7 @@ class DeadReply:
 
 
 class DeadReplies(Protocol):
-    """Replies that no function reads any more, by lane; lane None: those in the queue that the lanes share."""
+    """Replies that no function reads any more, by lane; lane None means those in the queue that the lanes share."""
 
     async def waiting(self, lane: int | None) -> int:
         """Returns the number of waiting messages, up to a limit of the adapter. Receives none. Raises

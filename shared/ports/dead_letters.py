@@ -68,7 +68,7 @@ class DeadLetters(Protocol):
     ) -> LetterState | None:
         """Deletes the DEAD row and records its end in LIST: `state`, or the earlier one. Idempotent.
 
-        With `settlement`, the job's open incident is settled in the same transaction. None: LIST does not have the
+        With `settlement`, the job's open incident is settled in the same transaction. None if LIST does not have the
         job's failure yet, or no longer has the job, and nothing changes. Raises Contended after a conflict at every
         try.
         """

@@ -34,7 +34,7 @@ class ConfigurationStore(Protocol):
     """Settings that change while the app runs."""
 
     async def version(self) -> str | None:
-        """Returns a value that changes when the keys must be read again; None: always. Raises
+        """Returns a value that changes when the keys must be read again; None means always. Raises
         ConfigurationUnavailable.
         """
 

@@ -182,7 +182,7 @@ class ListRow:
     dead_letter: str | None = None
     #: normalised source; None if the request named none
     source: str | None = None
-    #: start of the wait for quotas; None: admitted at once
+    #: start of the wait for quotas; None if it was admitted at once
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None
@@ -299,7 +299,7 @@ class Index(DeadLetters, Purging, Protocol):
     ) -> list[ActiveRow]:
         """Returns active jobs in the order of their ids, after the id `after`.
 
-        `unread` collects the keys of rows that cannot be decoded. None: such a row raises Undecodable.
+        `unread` collects the keys of rows that cannot be decoded. If None, such a row raises Undecodable.
         """
 
     async def refresh_listing(

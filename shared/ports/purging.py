@@ -30,7 +30,7 @@ class Purging(Protocol):
     async def purge(self, bulk: Bulk, *, limit: int) -> int | None:
         """Deletes at most `limit` rows of a tenant without jobs, not those of the purge. Returns their number.
 
-        0: there are no more. None: the tenant has a job that is living or not older than the purge, and nothing was
+        0: there are no more. None if the tenant has a job that is living or not older than the purge, and nothing was
         deleted.
         """
 

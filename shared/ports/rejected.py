@@ -119,7 +119,7 @@ def _parts(id_: str) -> tuple[int, str]:
 
 
 def tenant_named_in(body: str) -> str | None:
-    """Returns the normalised tenant that a rejected message names. None: it names no valid tenant."""
+    """Returns the normalised tenant that a rejected message names. None if it names no valid tenant."""
     try:
         value = parse_json(body.encode("utf-8"))
     except ValueError:

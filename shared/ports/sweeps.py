@@ -100,7 +100,7 @@ class TenantCounts:
 class Survey:
     """A read of every living job's row, which may take several sweeps: its position, and its counts so far."""
 
-    #: tenant and id of the last job that was read, or the next tenant and ""; None: at the start
+    #: tenant and id of the last job that was read, or the next tenant and ""; None means at the start
     after: tuple[str, str] | None = None
     #: `True` if it also compares jobs in a waiting queue with their rows
     is_whole: bool = False
@@ -113,7 +113,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class SweepPosition:
-    """The position at which a sweep stopped when its time was over; None: it was complete."""
+    """The position at which a sweep stopped when its time was over; None if it was complete."""
 
     #: tenant whose due jobs come first in the next sweep
     look: str | None = None
@@ -173,14 +173,14 @@ class Answers(Protocol):
         """Records a reply of the service."""
 
     async def mark(self, service: str, silent_since: datetime | None) -> None:
-        """Records the time since which the service is silent; None: it no longer is."""
+        """Records the time since which the service is silent; None if it no longer is."""
 
     async def read(self) -> dict[str, Heard]:
         """Returns the marks by service."""
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
-    """Merges the marks of all shares into one, which is as old as the oldest. None: there are none."""
+    """Merges the marks of all shares into one, which is as old as the oldest. None if there are none."""
     each = list(marks)
     if not each:
         return None

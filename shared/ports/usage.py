@@ -18,7 +18,7 @@ class Folding:
     """The position of the rollup of an hour with many rows."""
 
     jobs: Mapping[Group, Counted] = field(default_factory=dict)
-    #: cursor of the last included LIST row; None: none yet
+    #: cursor of the last included LIST row; None if there is none yet
     cursor: str | None = None
 
 
@@ -65,7 +65,7 @@ class Usage(Protocol):
     async def read_folding(self, tenant: str, hour: datetime) -> Folding: ...
 
     async def write_folding(self, tenant: str, hour: datetime, folding: Folding | None) -> None:
-        """Records that the rollup is in progress. None: it is complete. Idempotent."""
+        """Records that the rollup is in progress. None if it is complete. Idempotent."""
 
     async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
         """Deletes rows of earlier hours, the oldest first."""

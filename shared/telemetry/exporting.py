@@ -28,7 +28,7 @@ def configure(environ: Mapping[str, str], *, version: str, trace_ratio: float | 
     """Configures the exporter once in a process, from the standard settings. Returns Azure Monitor, else OTLP, else
     None.
 
-    `trace_ratio`: share of the traces for Azure Monitor; None: by the standard settings.
+    `trace_ratio`: share of the traces for Azure Monitor; None means the standard settings.
     Raises SettingsError with the name of a setting that no exporter can use.
     """
     if tracing.enabled() or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":

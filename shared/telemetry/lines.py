@@ -212,8 +212,8 @@ LINES: tuple[Line, ...] = (
         "ACCESS",
         _I,
         "A request got its response. Fields: `method`, `route`, `status`, `duration_ms`, the error code as `reason`, "
-        "the caller's `actor` and `tenant_id`, the required `scope`, `all_tenants` if the request covered all tenants, "
-        "`jobId` if the path has one. Probes are logged at DEBUG",
+        "the caller's `actor` and `tenant_id`, the required `scope`. Also `all_tenants` if the request covered all "
+        "tenants, and `jobId` if the path has one. Probes are logged at DEBUG",
     ),
     Line(
         "TOKEN_REFUSED",

@@ -47,7 +47,7 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("jobType", "phase"),
-        "Time of a job. `queued`: creation to first ACK; `running`: first ACK to end; `total`: creation to end",
+        "Time of a job. `queued`: creation to first ACK. `running`: first ACK to end. `total`: creation to end",
     ),
     Metric(
         "job_queue_depth",
@@ -73,7 +73,7 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("stepType", "phase"),
-        "Time of an attempt. `ack`: from its creation to its ACK; `result`: from its creation to its RESULT",
+        "Time of an attempt. `ack`: from its creation to its ACK. `result`: from its creation to its RESULT",
     ),
     Metric(
         "step_timeouts_total",
@@ -137,7 +137,7 @@ METRICS: tuple[Metric, ...] = (
         "{action}",
         ("action",),
         "Actions of sweeps: repairs (`start, admit, restart, replace, raise, end, withdraw, close, hint`), clearing of "
-        "ended jobs (`purge, drop, archive, remove`), `skip`, and `failed` (retried by the next sweep)",
+        "ended jobs (`purge, drop, archive, remove`) and `skip`. The next sweep retries `failed`",
     ),
     Metric("audit_signing_failures_total", _C, "{signature}", (), "Heads and anchors that the key did not sign"),
     Metric(
@@ -184,7 +184,7 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "s",
         (),
-        "Age of the oldest event that an enabled webhook has not received, per sweeper; a tenant that the sweep "
+        "Age of the oldest event that an enabled webhook has not received, per sweeper. A tenant that the sweep "
         "did not check counts as of its last check",
     ),
     Metric("pack_run_duration_seconds", _H, "s", ("status",), "Duration of a run's attempt, up to its RESULT"),

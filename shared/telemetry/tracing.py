@@ -30,7 +30,7 @@ _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f
 _tracer = trace.get_tracer("lucius")
 _enabled = False
 
-#: span id for the next span of this context; None: a random one
+#: span id for the next span of this context; None means a random one
 forced_span_id: ContextVar[int | None] = ContextVar("forced_span_id", default=None)
 
 
@@ -61,7 +61,7 @@ def format_traceparent(span: SpanContext) -> str:
 
 
 def context_of(parent: SpanContext | None) -> context.Context:
-    """Returns a context whose current span is `parent`; None: no span, so a new trace starts."""
+    """Returns a context whose current span is `parent`; None means no span, so a new trace starts."""
     return trace.set_span_in_context(NonRecordingSpan(parent) if parent else trace.INVALID_SPAN, context.Context())
 
 
@@ -123,7 +123,7 @@ def span(
     attributes: Mapping[str, Any] | None = None,
     **filled: str,
 ) -> Iterator[Span]:
-    """Spans a block. `parent` None: the current span. A fault is recorded by its type only, never by its text.
+    """Spans a block. `parent` None means the current span. A fault is recorded by its type only, never by its text.
 
     Without an exporter there is no span, and a caller's context is forwarded.
     """

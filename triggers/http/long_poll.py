@@ -54,7 +54,7 @@ UNTIL = in_query(
     {"enum": [each.value for each in Until], "default": Until.CHANGED.value},
     "Event that ends the `wait`. `changed`: the job differs from If-None-Match; without that header the "
     "response is immediate. `admitted`: the job no longer waits for quotas or for other jobs. `ended`: the job is in a "
-    "terminal state. `admitted` and `ended` need no If-None-Match, and have no effect without `wait`.",
+    "terminal state.\n\n`admitted` and `ended` need no If-None-Match, and have no effect without `wait`.",
 )
 
 PREFER = in_header(
@@ -74,7 +74,7 @@ def until_of(req: func.HttpRequest) -> Until:
 
 
 def preferred_wait_of(req: func.HttpRequest) -> int | None:
-    """Returns the seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`; None: no such preference, or an invalid one.
+    """Returns the seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`; None if the preference is missing or invalid.
 
     Of several, the first one counts (RFC 7240 2).
     """
@@ -130,7 +130,7 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
 
 
 def counted_as(caller: Caller) -> str | None:
-    """Returns the tenant whose share of the waiting requests a request of the caller uses; None: no tenant's."""
+    """Returns the tenant whose share of the waiting requests a request of the caller uses; None if there is none."""
     return None if caller.sees_all else caller.tenant
 
 
@@ -153,7 +153,7 @@ class LongPoll:
         """Calls `read` until its response is not 304, is final, or the time is over. Returns the last response.
 
         A response other than 304 ends the wait only if it waits for a change. `follower`: it waits for events. If too
-        many requests wait already, it returns the current response. `tenant`: the caller's; None: it sees every
+        many requests wait already, it returns the current response. `tenant`: the caller's; None means it sees every
         tenant's jobs. Raises errors of `read` and of the `tail`.
         """
         if not wait_s or not self._waiters.has_room(tenant, follower=follower):

@@ -91,7 +91,7 @@ def _rounded(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def _whose(frame: FrameType | None) -> tuple[str, str | None]:
-    """Returns the part, and the function as `file:name` with the last folders. None: a loop between callbacks."""
+    """Returns the part, and the function as `file:name` with the last folders. None for a loop between callbacks."""
     while frame is not None and frame.f_code.co_name not in _LOOPS.get(Path(frame.f_code.co_filename).name, ()):
         if (part := _part(frame.f_code.co_filename)) is not None:
             return part, f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_code.co_name}"
@@ -101,7 +101,7 @@ def _whose(frame: FrameType | None) -> tuple[str, str | None]:
 
 @cache
 def _part(file: str) -> str | None:
-    """Returns the part of a file. None: Python's own library."""
+    """Returns the part of a file. None for Python's own library."""
     if "site-packages" in file:
         package = Path(file).parts[Path(file).parts.index("site-packages") + 1]
         return "Microsoft's SDKs" if package == "azure" else "other packages"

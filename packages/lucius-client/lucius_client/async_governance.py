@@ -110,8 +110,8 @@ class AsyncGovernance(ABC):
         return await self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
-        """Lists the quotas of a tenant, its own first. None: the token's tenant, or all tenants for operators of all
-        tenants.
+        """Lists the quotas of a tenant, its own first. None means the token's tenant, or all tenants for operators of
+        all tenants.
         """
         return self._iterate(series.quotas(tenant, limit, self._retries))
 
@@ -200,7 +200,7 @@ class AsyncGovernance(ABC):
     async def usage(
         self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None
     ) -> UsageReport:
-        """Returns a tenant's use of its quotas, in whole hours from `since`. None: the last day.
+        """Returns a tenant's use of its quotas, in whole hours from `since`. None means the last day.
 
         `by`: also sums for each `type`, `source` or `hour`.
         """

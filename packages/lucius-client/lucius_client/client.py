@@ -211,9 +211,9 @@ class Client(Governance, Runs, Webhooks):
         """Reads the content of `final_output` of a job (a model or its id), with the caller's own credential.
 
         `out`: a binary file that gets the content in pieces; without it, `content` of the result has the content, up to
-        64 MiB. `credential`: one of azure-identity, or a connection string for blobs of its account; None: Azurite's
-        own key on this machine, else `DefaultAzureCredential`. Needs the extra `lucius-client[results]`. Raises
-        NoResult if the job has not ended or did not succeed, ResultGone, ResultForbidden, ResultUnreadable,
+        64 MiB. `credential`: one of azure-identity, or a connection string for blobs of its account; None means
+        Azurite's own key on this machine, else `DefaultAzureCredential`. Needs the extra `lucius-client[results]`.
+        Raises NoResult if the job has not ended or did not succeed, ResultGone, ResultForbidden, ResultUnreadable,
         StoreUnreachable.
         """
         return read_result(self.job(job) if isinstance(job, str) else job, out, credential)

@@ -794,7 +794,7 @@ class OverviewSubject(Message):
     id: Annotated[
         str,
         Field(
-            description="Name of the dependency or service, id of the quota or incident, the most frequent reason of failures or rejected\nmessages, or the tenant with the most suspended webhooks."
+            description="Name of the dependency or service, or id of the quota or incident. Failures and rejected messages: the most\nfrequent reason. Suspended webhooks: the tenant with the most."
         ),
     ]
 

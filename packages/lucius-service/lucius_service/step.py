@@ -149,11 +149,11 @@ class Declared:
     #: `process`: the work runs in a child process, which is killed if it does not stop at a limit. `thread`: it runs in
     #: the service's own process; work that does not stop continues until the process ends
     isolation: Literal["thread", "process"] = "thread"
-    #: seconds without `report`, `log` or `still_working` after which the work counts as hung; None: never
+    #: seconds without `report`, `log` or `still_working` after which the work counts as hung; None disables this check
     silent_s: float | None = None
     #: name of the service in the topology of the bus; "": the step type in lower case
     subscription: str = ""
-    #: returns the seconds between heartbeats for a payload, which may be invalid; None: those of the settings
+    #: returns the seconds between heartbeats for a payload, which may be invalid; None means those of the settings
     heartbeat_s: Callable[[Any], float | None] | None = None
     #: name of the result's blob under `workspace_ref`, whose metadata then has the RESULT of a successful attempt; "":
     #: each attempt writes a blob of its own for its RESULT

@@ -95,7 +95,7 @@ class Workspace:
     def read(self, uri: str, tenant_id: str | None = None) -> Document:
         """Reads a blob. Raises FailedFinal, and FailedRetry if storage does not respond.
 
-        `tenant_id`: another tenant's result is refused; None: any blob is read.
+        `tenant_id`: another tenant's result is refused; if None, any blob is read.
         """
         blob = self._blob(uri)
         with storage_faults():
@@ -270,7 +270,7 @@ def blob_uri(base_uri: str, name: str) -> str:
 
 
 def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str | None) -> str:
-    """Copies over the blob with the ETag `replaced`; None: only if there is no blob.
+    """Copies over the blob with the ETag `replaced`; None copies only if there is no blob.
 
     Raises ResourceNotFoundError if the container of `target` is missing, and errors for which `_was_changed` is true.
     """

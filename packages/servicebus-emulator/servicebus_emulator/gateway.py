@@ -144,7 +144,7 @@ class Gateway:
     # Links that the broker detaches
 
     def detach(self, path: str | None = None) -> int:
-        """Detaches the links to an entity (None: to all), as Azure does when it moves one. Returns their number."""
+        """Detaches the links to an entity (None means all), as Azure does when it moves one. Returns their number."""
         links = [(link, entity) for link, entity in self._entity_links() if link.accepted]
         matching = [link for link, entity in links if path is None or entity.lower() == path.lower()]
         for link in matching:

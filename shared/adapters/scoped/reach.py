@@ -17,7 +17,7 @@ class Reach:
         self._moving = moving
 
     def sees(self, tenant: str | None) -> bool:
-        """Returns whether the request can read that tenant's rows. None: a row without a tenant."""
+        """Returns whether the request can read that tenant's rows. None for a row without a tenant."""
         return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
 
     def takes(self, tenant: str | None) -> bool:

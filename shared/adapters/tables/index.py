@@ -91,7 +91,7 @@ class _End:
     owed: list[RowOperation] = field(default_factory=list)
     #: added at the first try only
     extra: Sequence[RowOperation] = ()
-    #: time in the FREED row; None: no FREED row
+    #: time in the FREED row; None means no FREED row
     freed_at: datetime | None = None
     good: bool | None = None
 
@@ -224,7 +224,7 @@ class TablesIndex(TablesPurging):
         """Writes the end of a job in one transaction with the deletion of ACTIVE. A job that has already ended in this
         way does not change.
 
-        `check_at`: expected time in its DUE row; None: ACTIVE is read.
+        `check_at`: expected time in its DUE row; if None, ACTIVE is read.
         """
         partition = encode_key(tenant)
         rows, extra = end.rows, end.extra

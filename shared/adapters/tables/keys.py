@@ -128,7 +128,7 @@ def source_row(name: str) -> str:
 
 
 def fold_again_row(hour: datetime | None, tenant: str) -> str:
-    """Returns the key of an hour to sum up again, sorted by the hour. None: before every one."""
+    """Returns the key of an hour to sum up again, sorted by the hour. None means before every one."""
     return f"REFOLD:{_hour(hour)}:{encode_key(tenant)}" if hour is not None else "REFOLD:"
 
 

@@ -59,8 +59,8 @@ class TenantRows:
         return await self._rows.read_decoded(query, None, partial(row_as, AwakeTenant))
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
-        """Marks the tenant as asleep until `until`; None: until its next POST. Does nothing if the tenant has posted
-        since.
+        """Marks the tenant as asleep until `until`; None means until its next POST. Does nothing if the tenant has
+        posted since.
 
         Race sleep. Raises LedgerUnavailable.
         """

@@ -45,11 +45,11 @@ class Hint:
     first: int = 0
     #: number of the last row; None means all rows in the ledger
     last: int | None = None
-    #: events, each with its row's number as `jobseq`; None: read from the ledger
+    #: events, each with its row's number as `jobseq`; None means read from the ledger
     events: tuple[PublicEvent, ...] | None = None
     #: number of failed reads
     tries: int = 0
-    #: names of the job's `callback_urls`, if the events end the job; None: read from the ledger
+    #: names of the job's `callback_urls`, if the events end the job; None means read from the ledger
     callbacks: tuple[str, ...] | None = None
     #: the last of these rows for each day; None if not known
     heads: tuple[DayHead, ...] | None = None

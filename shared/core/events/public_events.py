@@ -32,7 +32,7 @@ PublicEvent = Mapping[str, JsonValue]
 
 _E, _P, _J = EventType, PublicType, JobStatus
 
-#: public types that a row may mean, before the type of the job's own transition, in order; None: no public event
+#: public types that a row may mean, before the type of the job's own transition, in order; None means no public event
 ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
     _E.JOB_CREATED: (),
     # no caller was promised that job
@@ -71,7 +71,7 @@ ARRIVALS: Mapping[str, PublicType] = {
     _J.FAILED_FINAL: _P.FAILED,
     _J.CANCELLED: _P.CANCELED,
 }
-#: public type of every other transition of a job; from None: its creation; None: nothing besides the row's own types
+#: public type of every other transition of a job; from None at its creation; None means only the row's types
 MOVES: Mapping[tuple[str | None, str], PublicType | None] = {
     (None, _J.WAITING_FOR_JOBS): _P.WAITING,
     (None, _J.THROTTLED): _P.THROTTLED,

@@ -85,9 +85,9 @@ class GateVerdict:
     """The decision of one quota on one job."""
 
     gate: Gate
-    #: None: the job may pass
+    #: None if the job may pass
     blocked_by: BlockReason | None = None
-    #: time at which the quota opens by itself; None: a resume, the end of a job or an allocation must open it
+    #: time at which the quota opens by itself; None if a resume, the end of a job or an allocation must open it
     opens_at: datetime | None = None
     rule: Rule | None = None
     #: limit of a breaker: maximum number of active jobs; 0 if the breaker is open; None if the allocation decides
@@ -117,7 +117,7 @@ class WaitingQueue:
 
     job_type: str
     mode: str
-    #: source with a quota of its own; None: all other sources
+    #: source with a quota of its own; None means all other sources
     source: str | None
     emergency: bool
     count: int = 0

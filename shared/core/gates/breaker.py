@@ -53,7 +53,7 @@ class BreakerRule:
     min_calls: int = 10
     #: cool-down after its first opening, in seconds, at most `MAX_COOLDOWN_S`
     cooldown_s: int = 60
-    #: minimum number of tenants with bad ends, for a quota over all tenants; None: 2
+    #: minimum number of tenants with bad ends, for a quota over all tenants; None means 2
     min_tenants: int | None = None
 
 

@@ -152,7 +152,7 @@ class Decision:
     place: Place
     #: verdict of each quota
     verdicts: tuple[GateVerdict, ...]
-    #: the quota that stops the job; None: the job starts
+    #: the quota that stops the job; None if the job starts
     stopped_by: GateVerdict | None = None
     #: position in its queue, from 1 on
     position: int | None = None

@@ -26,7 +26,7 @@ class QueuePosition:
     """The position of a waiting job."""
 
     waiting: QueuedJob
-    #: from 1 on; None: over `MAX_POSITION`
+    #: from 1 on; None means over `MAX_POSITION`
     position: int | None
     #: the quota that stops it, or the waiting jobs ahead of it
     stopped_by: GateVerdict

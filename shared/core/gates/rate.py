@@ -38,7 +38,7 @@ def spend(state: GateState, rule: Rule | None, now: datetime) -> GateState:
 
 
 def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime | None:
-    """Returns the time of the next allowed start; None: now."""
+    """Returns the time of the next allowed start; None means now."""
     at = accrue(state, rule, now)
     if at.credit is None or at.credit >= START:
         return None
@@ -66,7 +66,7 @@ def find_rate(state: GateState, rule: Rule | None, now: datetime) -> int | None:
 
 
 def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
-    """Returns the maximum number of starts at once; None: no rate applies."""
+    """Returns the maximum number of starts at once; None if no rate applies."""
     bursts = []
     if rule is not None and rule.max_per_hour is not None:
         bursts.append(rule.burst_tokens)

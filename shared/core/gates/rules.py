@@ -133,25 +133,25 @@ def _compute_id(kind: GateKind, tenant: str, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The limits of a quota. None: no such limit."""
+    """The limits of a quota. None means no such limit."""
 
     #: maximum number of active jobs, at least 1
     max_active: int | None = None
     #: maximum starts in an hour, at least 1
     max_per_hour: int | None = None
-    #: maximum starts at once, at least 1; None: the starts of one minute
+    #: maximum starts at once, at least 1; None means the starts of one minute
     burst: int | None = None
     #: maximum number of staged jobs, for a tenant's quota; further jobs are refused
     max_staged: int | None = None
     #: tenant's quota only: maximum emergencies that bypass every limit; None if an emergency has high priority
     emergency_max_active: int | None = None
-    #: weight of the tenant in allocations, at least 1; None: 1
+    #: weight of the tenant in allocations, at least 1; None means 1
     weight: int | None = None
     #: breaker of a job type's quota
     breaker: BreakerRule | None = None
     #: `True` if a job that cannot start is refused instead of staged
     rejects: bool = False
-    #: name of the setting with this rule; None: an operator made it
+    #: name of the setting with this rule; None if an operator made it
     setting: str | None = None
 
     @property
@@ -168,7 +168,7 @@ class _Temporary:
     reason: str
     actor: str
     at: datetime
-    #: end of the change; None: only a resume ends it
+    #: end of the change; None if only a resume ends it
     until: datetime | None = None
     #: `True` if the tenant's own caller made it and can end it; else an operator made it
     own: bool = False
@@ -194,13 +194,13 @@ class GateState:
     """The columns of an admission state for one quota."""
 
     gate: Gate
-    #: the quota's own rule; None: the rule for every tenant applies
+    #: the quota's own rule; None if the rule for every tenant applies
     rule: Rule | None = None
     #: number of changes of rule, hold and throttle, and of breaker resets: the ETag of a change
     rule_seq: int = 0
     hold: Hold | None = None
     throttle: Throttle | None = None
-    #: credit of the rate, in units of `shared.core.gates.rate`; None: full
+    #: credit of the rate, in units of `shared.core.gates.rate`; None means full
     credit: int | None = None
     credit_at: datetime | None = None
     #: breaker of the tenant's job type; None if no end was counted
@@ -284,7 +284,7 @@ class Directory:
                     yield gate
 
     def find_rule(self, state: GateState) -> Rule | None:
-        """Returns the most specific rule; None: only a hold or a throttle can stop a job."""
+        """Returns the most specific rule; None if only a hold or a throttle can stop a job."""
         if state.rule is not None:
             return state.rule
         gate = state.gate

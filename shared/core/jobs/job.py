@@ -21,7 +21,7 @@ class Timings:
     ack_timeout_s: float
     #: duration of the lease, which the ACK starts and each heartbeat restarts
     lease_s: float
-    #: interval of heartbeats; None: the service declared none
+    #: interval of heartbeats; None if the service declared none
     heartbeat_cadence_s: float | None
     max_attempts: int
     dispatch_backoffs: tuple[float, ...]
@@ -188,7 +188,7 @@ class Job:
     labels: Mapping[str, str]
     #: scheme and host of each callback URL, by name; the rest of a URL may be a credential
     callback_urls: Mapping[str, str]
-    #: `sha256:` of the canonical JSON (RFC 8785) of `callback_targets`; None: no callback URLs
+    #: `sha256:` of the canonical JSON (RFC 8785) of `callback_targets`; None means no callback URLs
     callback_digest: str | None = None
     #: complete callback URLs by name, used for deliveries only
     callback_targets: Mapping[str, str] | None = None
@@ -196,14 +196,14 @@ class Job:
     requested_at: datetime
     source: str | None = None
 
-    #: time when it started to wait for its quotas; None: it never waited
+    #: time when it started to wait for its quotas; None if it never waited
     staged_at: datetime | None = None
     #: time of its admission
     admitted_at: datetime | None = None
     #: total time in seconds from the admission on, for a staged job
     total_time_s: float | None = None
 
-    #: ids of the jobs that must end before it begins; None: no dependencies
+    #: ids of the jobs that must end before it begins; None means no dependencies
     dependencies: list[str] | None = None
     #: action if a dependency does not succeed: `fail` or `run`
     on_dependency_failure: str = "fail"
@@ -215,7 +215,7 @@ class Job:
     expires_at: datetime | None = None
     #: priority that an operator set while the job waited; None if unchanged
     changed_priority: str | None = None
-    #: codes of failures that open an incident; None: the defaults (`shared.core.incidents.ESCALATED`)
+    #: codes of failures that open an incident; None means the defaults (`shared.core.incidents.ESCALATED`)
     escalate: list[str] | None = None
 
     current_step_id: str
@@ -323,7 +323,7 @@ class Record:
         return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()
 
     def after(self, step: Step) -> Step | None:
-        """Returns the step after `step` and its group if it is in no group. None: a group follows, or nothing."""
+        """Returns the step after `step` and its group if it is in no group. None if a group follows, or nothing."""
         following = self.steps[self.group_of(step)[-1].step_index + 1 :][:1]
         return next((other for other in following if other.group is None), None)
 

@@ -54,7 +54,7 @@ class ReplyArrived:
     #: minimum seconds between the step's last write and a heartbeat that is written for its `progress`; None:
     #: heartbeats are written for the lease only
     progress_s: float | None = None
-    #: attempt to record for the next step; None: `dispatch` records it
+    #: attempt to record for the next step; None if `dispatch` records it
     next_attempt: NextAttempt | None = None
 
 

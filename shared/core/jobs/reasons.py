@@ -26,9 +26,9 @@ class Reason(StrEnum):
     ATTEMPTS_EXHAUSTED = (
         "ATTEMPTS_EXHAUSTED",
         "every attempt failed or timed out",
-        "read `last_error_code` of the step. `ACK_TIMEOUT`: no service acknowledged the directive; check that the "
-        "service runs. `LEASE_EXPIRED`: the service sent no heartbeat and no result in time. `TIME_EXCEEDED`: the "
-        "attempt reached its maximum time. Any other code is the service's own",
+        "read `last_error_code` of the step: a code of the service, or one of these. `ACK_TIMEOUT`: no service "
+        "acknowledged the directive; check that the service runs. `LEASE_EXPIRED`: the service sent no heartbeat and "
+        "no result in time. `TIME_EXCEEDED`: the attempt reached its maximum time",
     )
     DISPATCH_FAILED = (
         "DISPATCH_FAILED",

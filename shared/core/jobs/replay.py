@@ -48,9 +48,9 @@ class ReplayRequest:
     job_id: str
     mode: ReplayMode
     reason: str
-    #: priority; None: the original's
+    #: priority; None means the original's
     priority: str | None = None
-    #: idempotency key; None: a digest of the request
+    #: idempotency key; None means a digest of the request
     key: str | None = None
 
     @property

@@ -39,7 +39,7 @@ class Modes:
 
     #: mode by normalised tenant
     tenants: Mapping[str, str] = field(default_factory=dict)
-    #: default mode; None: the setting's
+    #: default mode; None means the setting's
     default: str | None = None
 
 

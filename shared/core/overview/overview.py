@@ -80,7 +80,7 @@ class Service:
     name: str
     #: time of the last answer, to about a minute; None if not known, or not shown
     answered_at: datetime | None = None
-    #: time when the sweeper found it silent; None: it answers
+    #: time when the sweeper found it silent; None if it answers
     silent_since: datetime | None = None
     #: number of unacknowledged directives; None if not shown
     waiting: int | None = None
@@ -105,7 +105,7 @@ class Overview:
     #: tenant id; None means all tenants
     tenant: str | None
     down: Sequence[Down] = ()
-    #: end of the last sweep; None: no sweep yet
+    #: end of the last sweep; None means no sweep yet
     swept_at: datetime | None = None
     sweeper_late: bool = False
     #: number of active jobs by state

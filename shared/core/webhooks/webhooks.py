@@ -76,7 +76,7 @@ class Hook:
     updated_at: datetime
     #: number of the first event that it gets
     first: int
-    #: for missed events, the number up to which it got the matching ones; None: it gets no more of them
+    #: for missed events, the number up to which it got the matching ones; None if it gets no more of them
     caught_up: int | None = None
     secret: SecretVersion
     #: secret that also signs until `previous_until`
@@ -171,7 +171,7 @@ class HookEntry(Entry):
 class Answer:
     """The response of an endpoint, or the reason why there is none."""
 
-    #: HTTP status; None: no response
+    #: HTTP status; None means no response
     status: int | None
     #: error class, without text of the endpoint: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`,
     #: `NO_ADDRESS`

@@ -82,8 +82,8 @@ async def check_heads(
 ) -> Completed:
     """Continues the check of the tenant until the time is over. Returns the state of the check.
 
-    `known`: the stored state; None: it is read. `incidents`: all open incidents; None: they are read. `context` must
-    cover all tenants. Race heads: of two concurrent checks, one writes its result. Raises LedgerUnavailable.
+    `known`: the stored state; if None, it is read. `incidents`: all open incidents; None means they are read. `context`
+    must cover all tenants. Race heads: of two concurrent checks, one writes its result. Raises LedgerUnavailable.
     """
     if known is None:
         known = await read_completed(context, tenant)

@@ -124,7 +124,7 @@ async def _find_incomplete(
 
 
 async def _write_part(context: Context, tenant: str, day: date, *, is_complete: bool) -> str | None:
-    """Writes the tenant's file of the day. Returns its digest; None: the tenant has no event of that day. Raises
+    """Writes the tenant's file of the day. Returns its digest; None if the tenant has no event of that day. Raises
     LedgerUnavailable.
     """
     audit, name = context.require_audit(), part_name(tenant, day)

@@ -327,7 +327,7 @@ def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[Pub
 
 
 def _heads_of(hints: Iterable[Hint]) -> tuple[DayHead, ...] | None:
-    """Returns the heads of the hints; None: a process without heads sent one of them."""
+    """Returns the heads of the hints; None if a process without heads sent one of them."""
     found: list[DayHead] = []
     for hint in hints:
         if hint.heads is None:

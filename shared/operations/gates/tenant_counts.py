@@ -45,8 +45,8 @@ async def count_all(
     record: AllocationRecord,
     now: datetime,
 ) -> StoredAllocationRecord | None:
-    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record; None: more tenants
-    follow.
+    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record; None if more
+    tenants follow.
 
     A tenant that cannot be counted keeps its last count. Without one it gets the rest of the limit as a reserve
     (`AllocationRecord.uncounted`), so the other tenants keep their slots and no sum exceeds the limit. Each allocation

@@ -104,9 +104,9 @@ async def raise_incident(
 ) -> Incident:
     """Opens an incident without a job. An open one of the same kind and subject stays instead.
 
-    `tenant`: normalised tenant id; None: no tenant. `at`: start of the incident, from which its id is made; an earlier
-    incident with the same time stays, settled or not. None: now. Raises ValueError for the kind of a job's incident,
-    which the job's end opens; Contended, LedgerUnavailable.
+    `tenant`: normalised tenant id; None means no tenant. `at`: start of the incident, from which its id is made; an
+    earlier incident with the same time stays, settled or not. None means now. Raises ValueError for the kind of a job's
+    incident, which the job's end opens; Contended, LedgerUnavailable.
     """
     if kind is IncidentKind.JOB:
         raise ValueError("the end of a job opens its incident")

@@ -16,8 +16,8 @@ LOOK_SHARED = timedelta(seconds=10)
 
 
 async def what_waits(context: Context, job_id: str, step: Step, deadline: datetime) -> str | None:
-    """Returns the message that may explain the silence of an attempt until `deadline`, in words; None: nothing explains
-    it.
+    """Returns the message that may explain the silence of an attempt until `deadline`, in words; None if nothing
+    explains it.
 
     An unreachable bus explains it too. A read of some seconds ago can show that the directive waits, so all jobs of a
     long queue share one. To show that neither the directive nor a reply from before the lease's end waits, the read

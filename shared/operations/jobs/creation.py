@@ -48,7 +48,7 @@ class Created:
 
 @dataclass(frozen=True)
 class Reserved:
-    """The idempotency record that a job has reserved, and the decision of its quotas; None: no quota concerns it."""
+    """The idempotency record that a job has reserved, and the decision of its quotas; None if no quota concerns it."""
 
     decision: Decision | None = None
     #: jobs that the same transaction admitted before it
@@ -67,8 +67,8 @@ def is_expired(context: Context, claim: Claim) -> bool:
 async def reserve(
     context: Context, orchestrations: Orchestrations, record: Record, *, replacing: Claim | None
 ) -> Reserved | None:
-    """Writes the job's idempotency record and its slot; None: read again (Race claim). Raises LimitReached,
-    Transient.
+    """Writes the job's idempotency record and its slot; None if it must be read again (Race claim). Raises
+    LimitReached, Transient.
     """
     job = record.job
     claim = (job.tenant, job.idempotency_hash)

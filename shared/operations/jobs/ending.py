@@ -107,7 +107,7 @@ async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
 
 
 async def _notify_dependants(context: Context, job: Job) -> bool | None:
-    """Returns whether every dependant has counted the job's end; None: a fault prevents it now."""
+    """Returns whether every dependant has counted the job's end; None if a fault prevents it now."""
     with telemetry.tolerate(LuciusError, "DEPENDANTS_UNTOLD", **telemetry.line_ids(job)):
         return await notify_dependants(context, job)
     return None

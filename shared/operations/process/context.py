@@ -71,7 +71,7 @@ class Context(Stores):
     #: None if the configuration store was never read
     ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     bus: Bus
-    #: feeds; None: `LUCIUS_EVENTS=off`
+    #: feeds; None means `LUCIUS_EVENTS=off`
     events: Events | None = None
     #: exports of tables; None if the tables are in memory
     exports: LedgerExports | None = None
@@ -82,7 +82,7 @@ class Context(Stores):
     process: Process = field(default_factory=Process)
     #: files of runs; None if there is no blob storage, so there are no runs
     runs: RunFiles | None = None
-    #: context of all tenants, if this one is of a caller with limited access; None: this one covers all tenants
+    #: context of all tenants, if this one is of a caller with limited access; None if this one covers all tenants
     unscoped: Context | None = None
     #: follows up on the end of a job; a value of the context, because it admits jobs, which are transitions too
     follow_end: FollowEnd

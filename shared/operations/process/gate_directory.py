@@ -133,8 +133,8 @@ class GateDirectory:
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
 
     def due_allocation(self, gate_id: str, now: datetime) -> datetime | None:
-        """Returns the time for this process's next requested allocation of the quota, at most one a second. None: a
-        later one is already requested.
+        """Returns the time for this process's next requested allocation of the quota, at most one a second. None means
+        a later one is already requested.
         """
         until = self._allocation_calls.get(gate_id)
         if until is not None and until > now:

@@ -49,7 +49,7 @@ class Hinting:
         write_feeds: WriteFeeds | None = None,
     ) -> None:
         """Sets the queue. `has_heads`: hints include the heads of their rows.
-        `write_feeds`: called before messages are sent; None: each hint is a message.
+        `write_feeds`: called before messages are sent; if None, each hint is a message.
         """
         self._queue = queue
         self._write_feeds = write_feeds

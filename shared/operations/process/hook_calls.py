@@ -86,8 +86,8 @@ class HookCalls:
         return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
 
     def put_back(self, key: str, now: datetime) -> datetime | None:
-        """Returns the time at which a call without a slot is repeated. None: many wait, so the sweeper sends it again,
-        the oldest first.
+        """Returns the time at which a call without a slot is repeated. None if many wait, so the sweeper sends it
+        again, the oldest first.
         """
         if len(self._next) >= _MAX_PACES:
             self._next = {each: at for each, at in self._next.items() if at > now}

@@ -47,7 +47,7 @@ class Events:
     hinting: Hinting
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     compared_logs: ComparedLogs = field(default_factory=ComparedLogs)
-    #: relay to the topic; None: no topic gets the events
+    #: relay to the topic; None if no topic gets the events
     relay: TopicRelay | None = None
     #: requests of this process that wait for the next event of a tenant
     tails: Tails = field(default_factory=Tails)

@@ -52,7 +52,7 @@ class _Tenant:
     is_unread: bool = False
     #: events after `sent` in memory, in order
     at_hand: list[FeedEvent] = field(default_factory=list)
-    #: time of the oldest event that could not be sent; None: the call that wrote it sends it
+    #: time of the oldest event that could not be sent; None if the call that wrote it sends it
     behind_since: datetime | None = None
 
     @property

@@ -37,7 +37,7 @@ class Catalog:
         self.current = packaged
         #: fault of the last read of the store; None if it succeeded
         self.fault: str | None = None
-        #: time of the last read of the store; None: only packaged values are known
+        #: time of the last read of the store; None if only packaged values are known
         self.read_at: datetime | None = None
         self._store = store
         self._schemas = schemas

@@ -75,8 +75,8 @@ def _percent(registry: Registry, protocol: Protocol | None) -> float:
 
 
 def _rebuilt(row: StoredVersion) -> Protocol | None:
-    """Makes the protocol of a row, even if the bus topology no longer has its services. None: only a later release can
-    read it.
+    """Makes the protocol of a row, even if the bus topology no longer has its services. None if only a later release
+    can read it.
     """
     try:
         services = {step["service"]: step["step_type"] for step in row.definition["steps"]}

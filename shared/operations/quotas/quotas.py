@@ -75,7 +75,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of a change of a rule, counted up to a thousand jobs. None: not counted for a rule for every
+    """The effect of a change of a rule, counted up to a thousand jobs. None if not counted for a rule for every
     tenant.
     """
 
@@ -98,7 +98,7 @@ async def set_rule(
     *,
     rule_seq: int | None,
 ) -> Changed:
-    """Merges `patch` into the quota's own rule. `rule_seq`: number in the state that the caller read; None: any state.
+    """Merges `patch` into the quota's own rule. `rule_seq`: number in the state that the caller read; None means any.
 
     Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable for a dispatch
     limit.

@@ -40,7 +40,7 @@ class FoundHooks:
     suspended: Counter[str] = field(default_factory=Counter)
     #: creation time of the oldest event that an enabled webhook has not received, by tenant
     undelivered: dict[str, datetime] = field(default_factory=dict)
-    #: tenants at which it did not look; None: at none
+    #: tenants at which it did not look; None means none
     unseen: set[str] | None = None
 
     def update_suspended(self, before: Counter[str]) -> Counter[str]:

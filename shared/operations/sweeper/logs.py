@@ -80,8 +80,8 @@ async def _compare_gates(
 async def _compare_admission(
     context: Context, tenant: str, states: Iterable[GateState] | None, known: Directory
 ) -> None:
-    """Compares the logs of a tenant's quotas. `states` None: the admission state is read, and an unused tenant leaves
-    the directory.
+    """Compares the logs of a tenant's quotas. If `states` is None, the admission state is read, and an unused tenant
+    leaves the directory.
     """
     admission: AdmissionState | None = None
     if states is None:

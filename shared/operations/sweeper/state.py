@@ -69,7 +69,7 @@ class Pass:
     async def report_fault(self, event: str, fault: Exception, *, row: str | None = None, **ids: object) -> bool:
         """Logs a fault of one job, tenant or row, which stops no other. Returns whether the next try fails too.
 
-        `row`: the key of the row that the work is about; None: no specific row.
+        `row`: the key of the row that the work is about; None means no specific row.
         """
         telemetry.record_fault(fault, event, **ids, row=row)
         if row is None or self.dry_run:

@@ -22,7 +22,7 @@ NOTED_EVERY = timedelta(minutes=10)
 
 
 def callbacks_of(hints: Sequence[Hint]) -> tuple[str, ...] | None:
-    """Returns the callbacks of a job that these hints end. None: a hint ends it without naming them."""
+    """Returns the callbacks of a job that these hints end. None if a hint ends it without naming them."""
     found: tuple[str, ...] = ()
     for hint in hints:
         if any(event["type"] in TERMINAL for event in hint.events or ()):

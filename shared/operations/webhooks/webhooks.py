@@ -53,7 +53,7 @@ class HookRequest:
     filter: HookFilter = field(default_factory=HookFilter)
     description: str = ""
     #: number of an event in the tenant's feed after which the webhook also gets past events, if they are retained;
-    #: None: only new events
+    #: None means only new events
     after: int | None = None
 
 

@@ -130,7 +130,7 @@ class Client:
     def purge_by(
         self, created_from: datetime, created_to: datetime | None, statuses: Sequence[Status] | None = None
     ) -> int:
-        """Deletes the instances with one of `statuses`; returns their count. `None`: live ones and entities too.
+        """Deletes the instances with one of `statuses`; returns their count. `None` means live ones and entities too.
 
         An entity counts as created by its last batch, since each batch continues it as new.
         """

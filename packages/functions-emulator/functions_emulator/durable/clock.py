@@ -15,7 +15,7 @@ class Clock(Protocol):
         """Returns the current instant, in UTC."""
 
     def seconds_until(self, instant: datetime) -> float | None:
-        """Returns real seconds until `instant`. `None`: the clock does not run, wait for the callback of
+        """Returns real seconds until `instant`. If `None`, the clock does not run: wait for the callback of
         `subscribe`."""
 
     def subscribe(self, changed: Callable[[], None]) -> None:

@@ -92,7 +92,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event that was sent to an instance. `execution_id` `None`: the current execution."""
+    """An event that was sent to an instance. `execution_id` `None` means the current execution."""
 
     seq: int
     instance_id: str

@@ -336,7 +336,7 @@ def _statuses(query: Mapping[str, str]) -> list[Status]:
 
 
 def _ended_statuses(query: Mapping[str, str]) -> list[Status] | None:
-    """Returns the statuses that a purge selects; `None`: any, also those of live instances.
+    """Returns the statuses that a purge selects; `None` means any, also those of live instances.
 
     Names of other statuses are left out, and names in another case; if none remains, no filter applies:
     TryGetIEnumerableQueryParameterValue in HttpApiHandler.cs of the extension, and PurgeInstanceHistoryAsync with

@@ -114,7 +114,7 @@ def _returns_by_itself(binding: Binding) -> bool:
 
 
 def _converter(binding: Binding) -> Any:
-    """Returns the SDK's converter of a binding type; `None`: the worker uses its generic binding."""
+    """Returns the SDK's converter of a binding type; `None` if the worker uses its generic binding."""
     return get_binding_registry().get(binding.type)  # type: ignore[no-untyped-call]  # the SDK's
 
 

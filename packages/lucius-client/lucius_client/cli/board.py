@@ -63,8 +63,8 @@ class Line:
 
     @classmethod
     def of(cls, job: Json, at: datetime | None = None, step_id: str | None = None) -> Line:
-        """Returns the line of a step, by default the current one, of `job` as the API sends it. `now` None: the present
-        time.
+        """Returns the line of a step, by default the current one, of `job` as the API sends it. `now` None means the
+        present time.
 
         Its state is that of the step, unless the job's own shows more.
         """

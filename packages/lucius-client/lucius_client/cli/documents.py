@@ -32,7 +32,7 @@ class Documents:
     """A tenant's folders of one blob account. Methods raise `DependencyUnreachable` if the account does not respond."""
 
     def __init__(self, connection: str | None = None, *, tenant: str = "demo") -> None:
-        """Connects with a connection string; None: `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
+        """Connects with a connection string; None means `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
         self._folder = _folder(tenant)
         connection = connection or configured() or _DEVELOPMENT
         try:

@@ -34,7 +34,7 @@ class Kind:
     noun: str
     #: problem code for an id of this kind that does not exist
     not_found: str
-    #: function that lists the ids of a tenant (None: of all), newest first
+    #: function that lists the ids of a tenant (None means all), newest first
     ids: Callable[[Client, str | None], Iterable[str]]
     #: `True` if the API lists them for one tenant at a time
     of_tenant: bool = False

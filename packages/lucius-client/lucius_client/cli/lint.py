@@ -40,7 +40,7 @@ class Finding:
 class Linter:
     """Checks files one after the other, and that each job type has one protocol with different versions."""
 
-    #: step type of each service of the bus; None: services are not checked
+    #: step type of each service of the bus; None if services are not checked
     services: Mapping[str, str] | None
     _validator: Draft202012Validator = field(
         default_factory=lambda: Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))

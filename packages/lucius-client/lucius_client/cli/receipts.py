@@ -58,7 +58,7 @@ def receipts(
         until=instant_ago("--until", until),
         by=by.value if by is not None else None,
     )
-    #: sums by type, source or priority; None: over all jobs
+    #: sums by type, source or priority; None means over all jobs
     sums: dict[str | None, Counter[str]] = {None: Counter()}
     unreadable = 0
     for page in pages:

@@ -46,7 +46,7 @@ BREAKER_NUMBERS = tuple(_OF_A_BREAKER.values())
 class FileRule:
     """The complete rule of one quota: a number that the file leaves out is None."""
 
-    #: tenant; None: a quota over all tenants
+    #: tenant; None means a quota over all tenants
     tenant: str | None
     job_type: str | None
     source: str | None

@@ -36,7 +36,7 @@ class Column:
     #: name of a field of the row, or a function of the row; None and "" are shown as a dash
     value: str | Callable[[Json], Any]
     _: KW_ONLY
-    #: minimum characters to which a cell is shortened; None: it is not shortened
+    #: minimum characters to which a cell is shortened; None if it is not shortened
     room: int | None = None
     #: if the terminal is too narrow, columns without any value are dropped first, then the column with the highest
     #: number; 0: never dropped
@@ -105,7 +105,7 @@ def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide
 
 
 def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wide: bool = False) -> list[Text]:
-    """Returns the header and a line for each row, at most `width` characters long; None: of any length."""
+    """Returns the header and a line for each row, at most `width` characters long; None means of any length."""
     columns = [each for each in listing.columns if wide or not each.wide]
     now = datetime.now(UTC)
     cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]
@@ -158,7 +158,7 @@ def _text(value: Any) -> Text | None:
 
 
 def _cell(column: Column, row: Json, now: datetime | None) -> Text:
-    """Formats a cell. `now` None: exact times."""
+    """Formats a cell. `now` None means exact times."""
     value = _value(column, row)
     return _text(age_of(value, now) if column.at and value and now else value) or Text(_NOTHING)
 

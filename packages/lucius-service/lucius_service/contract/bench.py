@@ -47,9 +47,9 @@ class Options:
     blob: str = field(repr=False)
     #: fields of a directive, including `input_ref` and `payload`; ids and references are replaced
     sample: Json
-    #: fields for work that takes a few seconds; None: checks that need it are skipped
+    #: fields for work that takes a few seconds; if None, checks that need it are skipped
     slow: Json | None = None
-    #: command that starts the service; None: checks that stop the service are skipped
+    #: command that starts the service; if None, checks that stop the service are skipped
     command: str | None = None
     #: URL of this program for a service that replies over HTTP
     callback: str | None = None

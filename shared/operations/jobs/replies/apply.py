@@ -202,8 +202,8 @@ async def _decide(
 
 
 async def _next_attempt(context: Context, record: Record, reply: Reply) -> NextAttempt | None:
-    """Returns the attempt that a RESULT can record with itself. None: none, or `dispatch` must first check a dispatch
-    limit.
+    """Returns the attempt that a RESULT can record with itself. None if there is none, or if `dispatch` must first
+    check a dispatch limit.
 
     Raises nothing.
     """
