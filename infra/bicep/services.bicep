@@ -66,7 +66,7 @@ type platformServiceType = {
   @description('Required. Its name in topology.json.')
   name: string
 
-  @description('Optional. Object id of an existing identity, for example in another subscription: the service runs elsewhere. If absent, a new identity is created.')
+  @description('Optional. Object id of an existing identity of a service that runs elsewhere, for example in another subscription. If absent, a new identity is created.')
   principalId: string?
 }
 

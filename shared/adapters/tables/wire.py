@@ -49,7 +49,7 @@ def path_of(table: str, partition: str, row: str) -> str:
 
 def _key(value: str) -> str:
     if not isinstance(value, str):
-        raise TypeError("a key is text")
+        raise TypeError("a key must be text")
     return quote(value.replace("'", "''"), safe="")
 
 

@@ -68,11 +68,11 @@ def redrive(
     job: JobId,
     reason: OptionalReason = None,
     ignore_dependencies: Annotated[
-        bool, typer.Option("--ignore-dependencies", help="Start without checking the jobs that it depends on.")
+        bool, typer.Option("--ignore-dependencies", help="Start without checking the job's dependencies.")
     ] = False,
     with_dependants: Annotated[
         bool,
-        typer.Option("--with-dependants", help="Also redrive each job that failed because of it, as a bulk operation."),
+        typer.Option("--with-dependants", help="Also redrive each job that failed because of this one, as a bulk operation."),
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: wait until all are redriven.")] = False,
 ) -> None:

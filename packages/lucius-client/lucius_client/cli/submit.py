@@ -73,7 +73,7 @@ def submit(
             "--protocol",
             "-p",
             metavar="REQUEST_TYPE[@VERSION]",
-            help="See `lucius protocol list`. Without a version, the API chooses it.",
+            help="See `lucius protocol list`. Default: the version that the API chooses.",
             autocompletion=completion.protocols,
         ),
     ] = None,
@@ -98,7 +98,7 @@ def submit(
     ] = None,
     after: Annotated[
         list[str] | None,
-        typer.Option(metavar="JOB", help="A job that must have succeeded first: its ID, or key:KEY; repeatable."),
+        typer.Option(metavar="JOB", help="Id or key:KEY of a job that must have succeeded first; repeatable."),
     ] = None,
     include: Annotated[
         list[str] | None,

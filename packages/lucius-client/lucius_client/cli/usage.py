@@ -63,8 +63,8 @@ def usage(
 ) -> None:
     """Sum up one tenant's jobs in whole hours.
 
-    Default: the last day. Refused requests are approximate, waits are the upper bounds of their buckets, and
-    the peak is the highest of one sample a minute.
+    Default: the last day. Refused requests are approximate. Waits are the upper bounds of their buckets. The
+    peak is the highest of one sample a minute.
     """
     report = session.client.usage(
         tenant=tenant, since=instant_ago("--since", since), by=by.value if by is not None else None
