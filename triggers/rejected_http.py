@@ -58,7 +58,7 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/rejected/{rejectedId}",
     summary="Get a rejected message",
-    description="Includes its body as received, and the result that a redrive would have.",
+    description="Returns the message, its body as received, and the result that a redrive would have.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
     # the body is unchanged, with any content of its sender

@@ -129,7 +129,7 @@ async def _list(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/webhooks/{hookId}",
     summary="Get a webhook",
-    description="Includes the state of its deliveries.",
+    description="Returns the webhook with the state of its deliveries.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookDetail},
     problems=HOOK_PROBLEMS,

@@ -111,7 +111,7 @@ class RelatedJob(Response):
     """Status of the job. Null if the job no longer exists or cannot be read."""
     error_code: ErrorCode
     redriven_by: JobId | None
-    """New job that redrives it."""
+    """New job that redrives this one."""
 
 
 class DependencyPage(Response):

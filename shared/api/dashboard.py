@@ -64,7 +64,7 @@ class OverviewJobs(Response):
     at_least: bool
     """`true` if the tenant has more than 1,000 such jobs: the first 1,000 are counted."""
     counted_at: Instant | None
-    """End of the sweep that counted them. Null before the first sweep."""
+    """End of the sweep that counted the jobs. Null before the first sweep."""
 
 
 class OverviewLatency(Response):
@@ -107,14 +107,14 @@ class OverviewService(Response):
 
     service: str
     answered_at: Instant | None
-    """Time of its last reply, to about a minute."""
+    """Time of the service's last reply, to about a minute."""
     silent_since: Instant | None
     """Time when the sweeper found the service silent. Null if the service replies."""
     waiting: int | None
-    """Directives that it has not acknowledged, as of the last sweep."""
+    """Directives that the service has not acknowledged, as of the last sweep."""
     oldest_seconds: float | None
     in_flight: int | None
-    """Attempts that it has acknowledged and not ended, as of the last sweep."""
+    """Attempts that the service has acknowledged and not ended, as of the last sweep."""
     ack: OverviewLatency | None
     """Latency of the last hour."""
     result: OverviewLatency | None
@@ -187,7 +187,7 @@ class Routing(Response):
     mode: Literal["DEFAULT", "BURST"]
     lane: Annotated[int, Field(ge=0)]
     topic: str
-    """Topic of its directives."""
+    """Topic of the directives."""
     replies_topic: str
     routing_key_used: str
     decision_source: Literal["REQUEST", "TENANT_CONFIG", "GLOBAL_CONFIG"]

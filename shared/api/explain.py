@@ -47,7 +47,7 @@ class Move(Response):
     source: str
     reason: str | None
     rows: list[TableRow]
-    """Rows of the transition tables that decided it. Empty for the creation."""
+    """Rows of the transition tables that decided the transition. Empty for the creation."""
 
 
 class Explanation(Response):

@@ -81,7 +81,7 @@ class SettingNotRead(Response):
 
     name: Annotated[str, Field(examples=["LUCIUS_JOBS_TABLE"])]
     instead: str
-    """Setting that replaces it."""
+    """Setting that replaces this one."""
 
 
 class Ready(Response):

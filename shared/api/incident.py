@@ -49,10 +49,10 @@ class Incident(Response):
     subject: str
     """Id of the job, id of the quota, or name of the service."""
     tenant: str | None
-    """Tenant, trimmed and lower-cased. Null if it belongs to no tenant."""
+    """Tenant, trimmed and lower-cased. Null if the incident belongs to no tenant."""
     request_type: str | None
     state: IncidentStateName
-    """OPEN until an operator acts on it, or its cause ends. Then the state is final."""
+    """OPEN until an operator acts on the incident, or its cause ends. Then the state is final."""
     code: Annotated[str, Field(examples=["ATTEMPTS_EXHAUSTED"])]
     """Code of the cause; `error_code` of the job for an incident of a job."""
     detail: str | None
@@ -60,7 +60,7 @@ class Incident(Response):
     opened_at: Instant
     settled_at: Instant | None
     settled_by: str | None
-    """Actor that settled the incident. `system`: its cause ended."""
+    """Actor that settled the incident. `system` if its cause ended."""
     reason: str | None
     """Reason that the actor gave."""
     retried_by: JobId | None

@@ -59,7 +59,7 @@ class Event(Response):
     data: Any
     """Details, by type. `changes` has the columns that changed."""
     salt: str
-    """Random, so that `data` cannot be guessed from its digest if it is withheld."""
+    """Random text, so that withheld `data` cannot be guessed from its digest."""
     cause_id: str
     """Cause: a message, a request or an activity."""
     rules: int
@@ -104,7 +104,7 @@ class Step(Response):
     group: int | None
     """Number of the parallel group. Null if the step runs alone."""
     lane: Annotated[int, Field(ge=0)]
-    """Lane of its directives, fixed when the job was created."""
+    """Lane of the step's directives, fixed when the job was created."""
     routing_key_used: str
     resolved_mode: Literal["DEFAULT", "BURST"]
     decision_source: Annotated[str, Field(examples=["REQUEST"])]
@@ -239,7 +239,7 @@ class Job(Response):
     updated_at: Instant
     completed_at: Instant | None
     staged_at: Instant | None
-    """Time when it started waiting for its quotas. Null if it did not wait."""
+    """Time when the job started to wait for its quotas. Null if it did not wait."""
     admitted_at: Instant | None
     """Time of admission."""
     archived_at: Instant | None

@@ -137,7 +137,7 @@ class RedriveRequest(ControlRequest):
     ignoreDependencies: StrictBool = False
     """Start at once, without waiting for the job's dependencies."""
     withDependants: StrictBool = False
-    """Also redrive every job that failed because of it. Returns 202 with a bulk operation."""
+    """Also redrive every job that failed because of this one. Returns 202 with a bulk operation."""
 
 
 class Admission(RequestBody):

@@ -67,11 +67,11 @@ class ProtocolVersion(Response):
 
     version: int
     loaded: bool
-    """`true` if new jobs can follow it: the app's files or App Configuration have it."""
+    """`true` if new jobs can follow this version: the app's files or App Configuration have it."""
     new_jobs_percent: float
-    """Share of new jobs that follow it, without jobs whose requests name a version."""
+    """Share of new jobs that follow this version, without jobs whose requests name a version."""
     first_loaded_at: Instant | None
-    """Time when the app first loaded it. Null if not recorded yet."""
+    """Time when the app first loaded the version. Null if not recorded yet."""
     jobs: int | None
     """Jobs in flight, as of `counted_at`. Null if not counted yet, or if the caller does not see all tenants."""
     protocol: Protocol

@@ -185,9 +185,9 @@ class WaitingJob(Response):
     priority: str
     created_at: Instant
     stopped_by: GateId
-    """Id of the quota that it waits for."""
+    """Id of the quota that the job waits for."""
     gate: str
-    """Description of the quota that it waits for."""
+    """Description of the quota that the job waits for."""
     why: ShutName
     """HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many
     of its jobs failed. LINE: other jobs are ahead of it."""

@@ -101,7 +101,7 @@ class Resume(RequestBody):
     job_type: _Name | None = None
     """Job type of the tenant."""
     source: _Name | None = None
-    """Source of the tenant, as its jobs name it."""
+    """Source of the tenant, as the tenant's jobs name it."""
     service: _Name | None = None
     """Platform service. Cannot be combined with other names."""
     name: _Name | None = None
@@ -122,6 +122,6 @@ class Slowdown(Resume):
     """Quota to throttle, and the reason."""
 
     max_per_hour: _Number
-    """Maximum starts per hour. The lower of it and the rate of the quota's limits is in effect."""
+    """Maximum starts per hour. The lower of this and the rate of the quota's limits is in effect."""
     until: _Until | None = None
     """End of the throttle, at most 2200-01-01. Default: until a resume."""

@@ -30,7 +30,7 @@ class Spent(Response):
     """Seconds waiting for quotas before the first attempt, or for a dispatch limit of a service or lane before any
     attempt."""
     dependent_s: float = 0.0
-    """Seconds waiting for the jobs that it depends on."""
+    """Seconds waiting for the job's dependencies."""
     paused_s: float
     """Seconds that the job was paused by an operator."""
     backlog_s: float

@@ -33,7 +33,7 @@ class RejectedLine(Response):
     sequence_number: int
     delivery_count: int
     redriven_at: Instant | None
-    """Time when a job accepted it after a redrive."""
+    """Time when a job accepted the message after a redrive."""
     redriven_outcome: str | None
     """Result of the redrive: APPLIED, or IGNORED with the reason."""
 

@@ -46,7 +46,7 @@ class UsageReport(Response):
 
 
 class SeenSource(Response):
-    """Source that the tenant's jobs named, with the state of its quota."""
+    """Source that the tenant's jobs named, with the state of the source's quota."""
 
     name: str
     """Name, trimmed and lower-cased."""
@@ -59,9 +59,9 @@ class SeenSource(Response):
     active: int | None
     """Number of active jobs of the source. Null if the source has no quota of its own."""
     staged: int | None
-    """Number of its waiting jobs. Null as for `active`."""
+    """Number of waiting jobs of the source. Null if `active` is null."""
     held: bool | None
-    """`true` if its quota is held. Null as for `active`."""
+    """`true` if the source's quota is held. Null if `active` is null."""
 
 
 class SourcePage(Response):

@@ -204,7 +204,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
 
 
 def _log_access(req: func.HttpRequest, route: Route, access: _Access, status: int) -> None:
-    """Logs one record for each request, also for refused ones: caller, route and job. Omits token, query, path and body."""
+    """Logs caller, route and job of each request, also if refused. Omits token, query, path and body."""
     caller, job_id = access.caller, req.route_params.get("jobId", "")
     everywhere = caller and (route.every_tenant or (caller.moves_all if route.moves else caller.sees_all))
     telemetry.log(

@@ -123,7 +123,7 @@ type scaleType = {
   @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of each scale group are then always ready and billed. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
   zoneRedundant: bool?
 
-  @description('Optional. Flex Consumption: replacement of running instances by an update. Recreate ends their executions; RollingUpdate (preview) lets them finish. In effect from the next update. Default: Recreate.')
+  @description('Optional. Replacement of running instances by an update on Flex Consumption. Recreate ends their executions; RollingUpdate (preview) lets them finish. In effect from the next update. Default: Recreate.')
   updateStrategy: ('Recreate' | 'RollingUpdate')?
 }
 

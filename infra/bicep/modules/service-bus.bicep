@@ -61,7 +61,7 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
-// Duplicate detection can only be set at creation: another window requires a new topic. It is longer than all waits after an
+// Duplicate detection can only be set at creation: another window requires a new topic. The window is longer than all waits after an
 // unconfirmed publish. Expired directives are dropped, since the ledger has them: dead letters would fill the topic.
 @batchSize(8)
 resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [

@@ -462,9 +462,7 @@ class Event(Message):
     reason: str | None
     at: AwareDatetime
     data: Annotated[Any, Field(description="Details, by type. `changes` has the columns that changed.")]
-    salt: Annotated[
-        str, Field(description="Random, so that `data` cannot be guessed from its digest if it is withheld.")
-    ]
+    salt: Annotated[str, Field(description="Random text, so that withheld `data` cannot be guessed from its digest.")]
     cause_id: Annotated[str, Field(description="Cause: a message, a request or an activity.")]
     rules: Annotated[int, Field(description="Version of the rules that decided the event.")]
     prev_hash: str
@@ -700,7 +698,7 @@ class OverviewJobs(Message):
         bool, Field(description="`true` if the tenant has more than 1,000 such jobs: the first 1,000 are counted.")
     ]
     counted_at: Annotated[
-        AwareDatetime | None, Field(description="End of the sweep that counted them. Null before the first sweep.")
+        AwareDatetime | None, Field(description="End of the sweep that counted the jobs. Null before the first sweep.")
     ]
 
 
@@ -771,15 +769,19 @@ class OverviewService(Message):
     """
 
     service: str
-    answered_at: Annotated[AwareDatetime | None, Field(description="Time of its last reply, to about a minute.")]
+    answered_at: Annotated[
+        AwareDatetime | None, Field(description="Time of the service's last reply, to about a minute.")
+    ]
     silent_since: Annotated[
         AwareDatetime | None,
         Field(description="Time when the sweeper found the service silent. Null if the service replies."),
     ]
-    waiting: Annotated[int | None, Field(description="Directives that it has not acknowledged, as of the last sweep.")]
+    waiting: Annotated[
+        int | None, Field(description="Directives that the service has not acknowledged, as of the last sweep.")
+    ]
     oldest_seconds: float | None
     in_flight: Annotated[
-        int | None, Field(description="Attempts that it has acknowledged and not ended, as of the last sweep.")
+        int | None, Field(description="Attempts that the service has acknowledged and not ended, as of the last sweep.")
     ]
     ack: Annotated[OverviewLatency | None, Field(description="Latency of the last hour.")]
     result: OverviewLatency | None
@@ -827,7 +829,7 @@ class Problem(Message):
     errors: Annotated[
         list[FieldError],
         Field(
-            description="Errors in the request's content. Empty for other errors. `detail` mentions it if there are more."
+            description="Errors in the request's content. Empty for other errors. `detail` states if there are more."
         ),
     ]
     correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
@@ -1122,7 +1124,9 @@ class RejectedLine(Message):
     message_id: str
     sequence_number: int
     delivery_count: int
-    redriven_at: Annotated[AwareDatetime | None, Field(description="Time when a job accepted it after a redrive.")]
+    redriven_at: Annotated[
+        AwareDatetime | None, Field(description="Time when a job accepted the message after a redrive.")
+    ]
     redriven_outcome: Annotated[
         str | None, Field(description="Result of the redrive: APPLIED, or IGNORED with the reason.")
     ]
@@ -1165,7 +1169,7 @@ class RelatedJob(Message):
             description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
-    redriven_by: Annotated[str | None, Field(description="New job that redrives it.")]
+    redriven_by: Annotated[str | None, Field(description="New job that redrives this one.")]
 
 
 class ReplayLinks(Message):
@@ -1189,7 +1193,7 @@ class Routing(Message):
     doc_id: str | None
     mode: Literal["DEFAULT", "BURST"]
     lane: int
-    topic: Annotated[str, Field(description="Topic of its directives.")]
+    topic: Annotated[str, Field(description="Topic of the directives.")]
     replies_topic: str
     routing_key_used: str
     decision_source: Literal["REQUEST", "TENANT_CONFIG", "GLOBAL_CONFIG"]
@@ -1238,7 +1242,7 @@ class SchemaPage(Message):
 
 class SeenSource(Message):
     """
-    Source that the tenant's jobs named, with the state of its quota.
+    Source that the tenant's jobs named, with the state of the source's quota.
     """
 
     name: Annotated[str, Field(description="Name, trimmed and lower-cased.")]
@@ -1258,8 +1262,8 @@ class SeenSource(Message):
         int | None,
         Field(description="Number of active jobs of the source. Null if the source has no quota of its own."),
     ]
-    staged: Annotated[int | None, Field(description="Number of its waiting jobs. Null as for `active`.")]
-    held: Annotated[bool | None, Field(description="`true` if its quota is held. Null as for `active`.")]
+    staged: Annotated[int | None, Field(description="Number of waiting jobs of the source. Null if `active` is null.")]
+    held: Annotated[bool | None, Field(description="`true` if the source's quota is held. Null if `active` is null.")]
 
 
 class SettingNotRead(Message):
@@ -1268,7 +1272,7 @@ class SettingNotRead(Message):
     """
 
     name: str
-    instead: Annotated[str, Field(description="Setting that replaces it.")]
+    instead: Annotated[str, Field(description="Setting that replaces this one.")]
 
 
 class SourcePage(Message):
@@ -1295,7 +1299,7 @@ class Spent(Message):
             description="Seconds waiting for quotas before the first attempt, or for a dispatch limit of a service or lane before any\nattempt."
         ),
     ] = 0.0
-    dependent_s: Annotated[float, Field(description="Seconds waiting for the jobs that it depends on.")] = 0.0
+    dependent_s: Annotated[float, Field(description="Seconds waiting for the job's dependencies.")] = 0.0
     paused_s: Annotated[float, Field(description="Seconds that the job was paused by an operator.")]
     backlog_s: Annotated[
         float,
@@ -1318,7 +1322,7 @@ class StepReceipt(Message):
             description="Seconds waiting for quotas before the first attempt, or for a dispatch limit of a service or lane before any\nattempt."
         ),
     ] = 0.0
-    dependent_s: Annotated[float, Field(description="Seconds waiting for the jobs that it depends on.")] = 0.0
+    dependent_s: Annotated[float, Field(description="Seconds waiting for the job's dependencies.")] = 0.0
     paused_s: Annotated[float, Field(description="Seconds that the job was paused by an operator.")]
     backlog_s: Annotated[
         float,
@@ -1411,8 +1415,8 @@ class WaitingJob(Message):
     source: str | None
     priority: str
     created_at: AwareDatetime
-    stopped_by: Annotated[str, Field(description="Id of the quota that it waits for.")]
-    gate: Annotated[str, Field(description="Description of the quota that it waits for.")]
+    stopped_by: Annotated[str, Field(description="Id of the quota that the job waits for.")]
+    gate: Annotated[str, Field(description="Description of the quota that the job waits for.")]
     why: Annotated[
         Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"],
         Field(
@@ -1776,18 +1780,20 @@ class Incident(Message):
     kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
     subject: Annotated[str, Field(description="Id of the job, id of the quota, or name of the service.")]
     tenant: Annotated[
-        str | None, Field(description="Tenant, trimmed and lower-cased. Null if it belongs to no tenant.")
+        str | None, Field(description="Tenant, trimmed and lower-cased. Null if the incident belongs to no tenant.")
     ]
     request_type: str | None
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
-        Field(description="OPEN until an operator acts on it, or its cause ends. Then the state is final."),
+        Field(description="OPEN until an operator acts on the incident, or its cause ends. Then the state is final."),
     ]
     code: Annotated[str, Field(description="Code of the cause; `error_code` of the job for an incident of a job.")]
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[str | None, Field(description="Actor that settled the incident. `system`: its cause ended.")]
+    settled_by: Annotated[
+        str | None, Field(description="Actor that settled the incident. `system` if its cause ended.")
+    ]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
     retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
     links: IncidentLinks
@@ -1802,18 +1808,20 @@ class IncidentDetail(Message):
     kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
     subject: Annotated[str, Field(description="Id of the job, id of the quota, or name of the service.")]
     tenant: Annotated[
-        str | None, Field(description="Tenant, trimmed and lower-cased. Null if it belongs to no tenant.")
+        str | None, Field(description="Tenant, trimmed and lower-cased. Null if the incident belongs to no tenant.")
     ]
     request_type: str | None
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
-        Field(description="OPEN until an operator acts on it, or its cause ends. Then the state is final."),
+        Field(description="OPEN until an operator acts on the incident, or its cause ends. Then the state is final."),
     ]
     code: Annotated[str, Field(description="Code of the cause; `error_code` of the job for an incident of a job.")]
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[str | None, Field(description="Actor that settled the incident. `system`: its cause ended.")]
+    settled_by: Annotated[
+        str | None, Field(description="Actor that settled the incident. `system` if its cause ended.")
+    ]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
     retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
     links: IncidentLinks
@@ -1915,7 +1923,8 @@ class Move(Message):
     source: str
     reason: str | None
     rows: Annotated[
-        list[TableRow], Field(description="Rows of the transition tables that decided it. Empty for the creation.")
+        list[TableRow],
+        Field(description="Rows of the transition tables that decided the transition. Empty for the creation."),
     ]
 
 
@@ -1997,13 +2006,15 @@ class ProtocolVersion(Message):
 
     version: int
     loaded: Annotated[
-        bool, Field(description="`true` if new jobs can follow it: the app's files or App Configuration have it.")
+        bool,
+        Field(description="`true` if new jobs can follow this version: the app's files or App Configuration have it."),
     ]
     new_jobs_percent: Annotated[
-        float, Field(description="Share of new jobs that follow it, without jobs whose requests name a version.")
+        float,
+        Field(description="Share of new jobs that follow this version, without jobs whose requests name a version."),
     ]
     first_loaded_at: Annotated[
-        AwareDatetime | None, Field(description="Time when the app first loaded it. Null if not recorded yet.")
+        AwareDatetime | None, Field(description="Time when the app first loaded the version. Null if not recorded yet.")
     ]
     jobs: Annotated[
         int | None,
@@ -2230,7 +2241,9 @@ class RejectedMessage(Message):
     message_id: str
     sequence_number: int
     delivery_count: int
-    redriven_at: Annotated[AwareDatetime | None, Field(description="Time when a job accepted it after a redrive.")]
+    redriven_at: Annotated[
+        AwareDatetime | None, Field(description="Time when a job accepted the message after a redrive.")
+    ]
     redriven_outcome: Annotated[
         str | None, Field(description="Result of the redrive: APPLIED, or IGNORED with the reason.")
     ]
@@ -2293,7 +2306,7 @@ class Step(Message):
     status: Literal["PENDING", "INITIATED", "PROCESSING", "FAILED_RETRY", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"]
     payload: Annotated[Any, Field(description="The step's part of the job's payload.")]
     group: Annotated[int | None, Field(description="Number of the parallel group. Null if the step runs alone.")]
-    lane: Annotated[int, Field(description="Lane of its directives, fixed when the job was created.")]
+    lane: Annotated[int, Field(description="Lane of the step's directives, fixed when the job was created.")]
     routing_key_used: str
     resolved_mode: Literal["DEFAULT", "BURST"]
     decision_source: Annotated[str, Field(description="Source of the mode: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG.")]
@@ -2609,7 +2622,8 @@ class Job(Message):
     updated_at: AwareDatetime
     completed_at: AwareDatetime | None
     staged_at: Annotated[
-        AwareDatetime | None, Field(description="Time when it started waiting for its quotas. Null if it did not wait.")
+        AwareDatetime | None,
+        Field(description="Time when the job started to wait for its quotas. Null if it did not wait."),
     ]
     admitted_at: Annotated[AwareDatetime | None, Field(description="Time of admission.")]
     archived_at: Annotated[

@@ -64,9 +64,7 @@ ITEMS = Listing(
 )
 FIRST = Listing("jobs", "jobId", (Column("job", "jobId"),))
 
-bulk_app = typer.Typer(
-    help="Bulk operations: cancel, pause, resume, redrive, replay, list, show.", no_args_is_help=True
-)
+bulk_app = typer.Typer(help="Control, redrive or replay many jobs in one operation.", no_args_is_help=True)
 
 
 def _command_of(action: str, summary: str) -> Callable[..., Any]:

@@ -34,7 +34,7 @@ INCIDENTS = Listing(
 )
 
 incident_app = typer.Typer(
-    help="Incidents: list, show, resolve, redrive, dismiss.",
+    help="List, show, resolve, redrive and dismiss incidents.",
     no_args_is_help=True,
 )
 

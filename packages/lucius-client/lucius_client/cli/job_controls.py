@@ -72,7 +72,9 @@ def redrive(
     ] = False,
     with_dependants: Annotated[
         bool,
-        typer.Option("--with-dependants", help="Also redrive each job that failed because of this one, as a bulk operation."),
+        typer.Option(
+            "--with-dependants", help="Also redrive, as a bulk operation, each job that failed because of this one."
+        ),
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: wait until all are redriven.")] = False,
 ) -> None:

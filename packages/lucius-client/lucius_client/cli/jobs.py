@@ -31,7 +31,7 @@ STDOUT = Path("-")
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing; - is stdout.")]
 
 job_app = typer.Typer(
-    help="Jobs: list, show, watch, result, explain, cancel, redrive, replay.",
+    help="List, show, watch, explain, cancel and redrive jobs.",
     no_args_is_help=True,
 )
 

@@ -74,7 +74,7 @@ DELIVERIES = Listing(
 )
 
 webhooks_app = typer.Typer(
-    help="Webhooks: create, list, show, update, delete, test, listen.",
+    help="Create, list, update, delete and test webhooks.",
     no_args_is_help=True,
 )
 
