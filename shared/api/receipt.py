@@ -55,7 +55,7 @@ class Operations(Response):
     table_writes: Operation
     """Committed transactions; each is one request."""
     table_reads: Operation
-    """Reads that these transactions need if HTTP, Durable Functions and each lane are separate processes; in one
+    """Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes; in one
     process there are fewer. A RESULT over a minute after its ACK needs one more. Events without a change are not
     counted."""
     episodes: Operation

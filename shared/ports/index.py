@@ -227,9 +227,10 @@ class Index(DeadLetters, Purging, Protocol):
 
         For a job that failed permanently it inserts DEAD, and for an incident INCIDENT with the first entry of its log.
         `counted`: its tenant counts jobs, so a FREED row is inserted; returns whether it was. `purged`: earlier ends of
-        the tenant, moved as by `reschedule_clearing` in the same transaction. If the store permanently refuses a row,
-        or one does not exist, the job is closed without it, and its ENDED row says `owed`. Idempotent. Raises Contended
-        after a conflict at every try.
+        the tenant, moved as by `reschedule_clearing` in the same transaction.
+
+        If the store permanently refuses a row, or one does not exist, the job is closed without it, and its ENDED row
+        says `owed`. Idempotent. Raises Contended after a conflict at every try.
         """
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:

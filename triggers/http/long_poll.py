@@ -153,8 +153,9 @@ class LongPoll:
         """Calls `read` until its response is not 304, is final, or the time is over. Returns the last response.
 
         A response other than 304 ends the wait only if it waits for a change. `follower`: it waits for events. If too
-        many requests wait already, it returns the current response. `tenant`: the caller's; None means it sees every
-        tenant's jobs. Raises errors of `read` and of the `tail`.
+        many requests wait already, it returns the current response.
+
+        `tenant`: the caller's; None means it sees every tenant's jobs. Raises errors of `read` and of the `tail`.
         """
         if not wait_s or not self._waiters.has_room(tenant, follower=follower):
             return (await read()).response

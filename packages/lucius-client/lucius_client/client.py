@@ -59,8 +59,9 @@ class Client(Governance, Runs, Webhooks):
 
     `url` is the root of the API. `token` is sent as a bearer token; a function is called for one before each request.
     `retries` bounds the repetitions of a request, `timeout_s` the seconds for connecting and between two received
-    bytes. `transport` replaces the one of httpx, for tests and for proxies. Proxies named by the environment are not
-    used.
+    bytes.
+
+    `transport` replaces the one of httpx, for tests and for proxies. Proxies named by the environment are not used.
 
     Every method raises `LuciusError`: a subclass of `Refused` for a problem, `Unreachable` without a response,
     `NotLucius` for a response of another form. The constructor raises `BadAddress`. An iterator sends its requests,

@@ -27,9 +27,11 @@ _CROWDED_S = 5.0
 class Which(TypedDict, total=False):
     """Selects events, and the range of the feed. An omitted field matches everything.
 
-    `cursor_file` stores the position. `after` is the start instead: a cursor, `earliest` or `latest`. Default:
-    the first event in retention. `follow`: False ends at the end of the feed. `tenant_id` is for operators of
-    all tenants; `types` are names as `job.completed`; `label` is `key:value`; `terminal`: only events that end a job.
+    `cursor_file` stores the position. `after` is the start instead: a cursor, `earliest` or `latest`. Default: the
+    first event in retention.
+
+    `follow`: False ends at the end of the feed. `tenant_id` is for operators of all tenants; `types` are names as
+    `job.completed`; `label` is `key:value`; `terminal`: only events that end a job.
     """
 
     cursor_file: str | Path | None

@@ -673,7 +673,7 @@ class Operations(Message):
     table_reads: Annotated[
         Operation,
         Field(
-            description="Reads that these transactions need if HTTP, Durable Functions and each lane are separate processes; in one\nprocess there are fewer. A RESULT over a minute after its ACK needs one more. Events without a change are not\ncounted."
+            description="Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes; in one\nprocess there are fewer. A RESULT over a minute after its ACK needs one more. Events without a change are not\ncounted."
         ),
     ]
     episodes: Annotated[

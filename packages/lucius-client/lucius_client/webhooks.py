@@ -51,9 +51,11 @@ class Webhooks(ABC):
         """Creates a webhook for a tenant's events. Only this result has the secret that signs them.
 
         `format` is `cloudevents`, `slack` or `teams`. An event must match `types` (as `job.completed`), `job_types` and
-        `labels`, if given. `after`: `sequence` of the last event to skip; None means only new events. `tenant` is for
-        operators of all tenants, here and below. The same `key` with the same arguments returns the same webhook with
-        its secret, until it is changed, rotated or deleted; None means a random key, for retries within this call.
+        `labels`, if given. `after`: `sequence` of the last event to skip; None means only new events.
+
+        `tenant` is for operators of all tenants, here and below. The same `key` with the same arguments returns the
+        same webhook with its secret, until it is changed, rotated or deleted; None means a random key, for retries
+        within this call.
         """
         lets_in = webhook_filter(types, job_types, labels)
         members = {"url": url, "format": format, "description": description, "filter": lets_in, "after": after}

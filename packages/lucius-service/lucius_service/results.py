@@ -2,9 +2,10 @@
 
 A step writes into the workspace, which is cleared. If a directive says `final`, its result is the job's and is copied
 to `{output_ref}/{jobId}/{name}`; `name` is the result's path below `workspace_ref`, so every attempt of the step writes
-the same blob. An `output_ref` whose last segment has a dot and no closing slash names the blob itself. In a last
-parallel group the first step writes that blob, and the others write next to it, with their step id. A blob that another
-job wrote, or that is not a result, is not replaced.
+the same blob. An `output_ref` whose last segment has a dot and no closing slash names the blob itself.
+
+In a last parallel group the first step writes that blob, and the others write next to it, with their step id. A blob
+that another job wrote, or that is not a result, is not replaced.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ class ResultStore:
 
     It is stored before it is published, survives a restart, and all replicas see it. A successful RESULT is metadata of
     the blob `result_name` that it names, since that costs less than a write. Any other one, and one that is too large,
-    is a blob of its own, `.attempt/{key}.json` under `workspace_ref`. Methods are synchronous, for worker threads. They
-    raise StepFailed if storage fails.
+    is a blob of its own, `.attempt/{key}.json` under `workspace_ref`.
+
+    Methods are synchronous, for worker threads. They raise StepFailed if storage fails.
     """
 
     def __init__(self, workspace: Workspace, result_name: str = "") -> None:

@@ -156,7 +156,9 @@ class Workspace:
 
         The copy has `owner` as metadata. Only a blob of the same job is replaced; the write is conditional, so that one
         of two jobs that write at once fails. A blob is replaced as a whole: a reader sees the previous content or the
-        complete copy. Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and other StepFailed.
+        complete copy.
+
+        Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and other StepFailed.
         """
         source, target = self._blob(source_uri), self._blob(target_uri)
         replaced: str | None = None

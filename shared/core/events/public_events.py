@@ -2,8 +2,9 @@
 
 Two literal tables decide: the public types that an EVENT row type may mean, in order, and the public type of the job's
 own transition. A test checks that each EVENT type and each transition has an entry. The events depend on the row and on
-unchanging JOB columns only, so every process makes the same ones. `number_event` adds the deployment and the position
-in the feed. A public event is a CloudEvent 1.0.
+unchanging JOB columns only, so every process makes the same ones.
+
+`number_event` adds the deployment and the position in the feed. A public event is a CloudEvent 1.0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Every transition of a job and of a step: two literal tables, and the functions that apply a row of them.
 
 A job and its steps are two state machines that change together. The keys of a table are the states. A state's rows say
-which trigger leads to which state, by which rule (docs/contributing/rules.md). Terminal states have no rows. A missing
-row means "ignored" for a message of a service (at most an EVENT row) and "refused" for a request of a caller or a
-function.
+which trigger leads to which state, by which rule (docs/contributing/rules.md).
+
+Terminal states have no rows. A missing row means "ignored" for a message of a service (at most an EVENT row) and
+"refused" for a request of a caller or a function.
 
 How the machines are coupled:
 

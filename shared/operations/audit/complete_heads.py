@@ -83,7 +83,9 @@ async def check_heads(
     """Continues the check of the tenant until the time is over. Returns the state of the check.
 
     `known`: the stored state; if None, it is read. `incidents`: all open incidents; None means they are read. `context`
-    must cover all tenants. Race heads: of two concurrent checks, one writes its result. Raises LedgerUnavailable.
+    must cover all tenants.
+
+    Race heads: of two concurrent checks, one writes its result. Raises LedgerUnavailable.
     """
     if known is None:
         known = await read_completed(context, tenant)

@@ -1,8 +1,10 @@
 """Writes one signed anchor a day, over the heads of every tenant with new rows on that day (R91).
 
 A tenant's part is a file of its heads. The anchor has the digests of all parts, and of the anchor of the day before.
-Files are created once and never changed. Of two concurrent processes, one creates each file and the other reads it. A
-call that dies leaves parts, which the next call uses. Days are anchored in order, and a missed day is anchored later.
+Files are created once and never changed.
+
+Of two concurrent processes, one creates each file and the other reads it. A call that dies leaves parts, which the next
+call uses. Days are anchored in order, and a missed day is anchored later.
 """
 
 from __future__ import annotations

@@ -106,8 +106,10 @@ async def reserve_slot(
     """Reserves the job's idempotency record and its slot, after waiting jobs whose quotas time has opened (R49).
 
     A new job that went first could take every slot that time opens. None if another job has the idempotency record, so
-    read it again. `allocated`: quotas that were already allocated for it. `may_need_turn`: the caller can take a turn
-    of the tenant and call again. Raises LimitReached, Contended, LedgerUnavailable.
+    read it again. `allocated`: quotas that were already allocated for it.
+
+    `may_need_turn`: the caller can take a turn of the tenant and call again. Raises LimitReached, Contended,
+    LedgerUnavailable.
     """
     turn = context.process.gate_directory.turn(job.tenant)
     arrivals = turn.arrivals

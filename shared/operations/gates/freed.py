@@ -1,8 +1,9 @@
 """Turns the FREED rows of jobs that left into free slots, and admits the next jobs (R48, R49).
 
 The end of a job touches no row of its tenant's quotas. It leaves a FREED row, in the transaction that removes ACTIVE. A
-turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits jobs. So
-a count is never too low. Many ends cost one turn; if the process dies before it, the sweeper takes the turn.
+turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits jobs.
+
+So a count is never too low. Many ends cost one turn; if the process dies before it, the sweeper takes the turn.
 """
 
 from __future__ import annotations

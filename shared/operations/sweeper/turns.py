@@ -30,8 +30,10 @@ async def in_turns(
     """Serves the results of `page(tenant, limit)` until no tenant has more, and returns None.
 
     If the time is over first, returns the next tenant. The first turn is always taken. `pieces`: maximum number of
-    units between two checks of the time; default 256. A page shorter than its limit is the last one of a tenant; a page
-    never repeats a unit. Raises errors of its functions.
+    units between two checks of the time; default 256.
+
+    A page shorter than its limit is the last one of a tenant; a page never repeats a unit. Raises errors of its
+    functions.
     """
     waiting = deque(tenants)
     while waiting:
