@@ -125,7 +125,7 @@ class AccessSettings:
         form.text,
         "orch:all-tenants",
         help="Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant's jobs, with "
-        "`:operate` they change them. Without a suffix, in this release, both",
+        "`:operate` they change them. Without a suffix they do both, in this release",
         tuning=True,
     )
     #: "": users of the dashboard enter a token

@@ -198,7 +198,7 @@ LINES: tuple[Line, ...] = (
     Line("HOOK_SUSPENDED", _W, "A webhook's endpoint accepted nothing for a day; its deliveries wait for a resume"),
     Line("HOOKS_UNSEEN", _W, "Could not read a tenant's webhooks; retried by the next sweep"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
-    Line("LEDGER_REFUSED", _W, "The Table service rejected a row permanently, or a blob of a job is gone; needs an operator"),
+    Line("LEDGER_REFUSED", _W, "The Table service rejected a row for good, or a job's blob is gone; needs an operator"),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A dependency did not respond, so a request got 503"),
     Line("DEPENDENCY_DOWN", _W, "A dependency stopped responding to the readiness check"),
     Line("DEPENDENCY_BACK", _I, "A dependency responds to the readiness check again"),

@@ -233,7 +233,7 @@ type tuningType = {
   @description('Optional. Claim with the source of the caller\'s jobs; it overrides the request. If unset, or missing in the token, the request names the source.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
-  @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant\'s jobs, with `:operate` they change them. Without a suffix, in this release, both.')
+  @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant\'s jobs, with `:operate` they change them. Without a suffix they do both, in this release.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
   @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first of LUCIUS_AUTH_AUDIENCE.')

@@ -67,7 +67,7 @@ param workspaceResourceId string
 @description('Size, bounds and warm instances.')
 @sealed()
 type scaleType = {
-  @description('Optional. Flex Consumption: memory of an instance. Default: 2048.')
+  @description('Optional. Flex Consumption only. Memory of an instance. Default: 2048.')
   instanceMemoryMB: (512 | 2048 | 4096)?
 
   @description('Optional. Maximum instances. Default: 100.')
@@ -75,47 +75,47 @@ type scaleType = {
   @maxValue(1000)
   maximumInstances: int?
 
-  @description('Optional. Flex Consumption: maximum concurrent requests of an instance. Default: 100, as in host.json.')
+  @description('Optional. Flex Consumption only. Maximum concurrent requests of an instance. Default: 100, as in host.json.')
   @minValue(1)
   @maxValue(1000)
   httpConcurrency: int?
 
-  @description('Optional. Flex Consumption: instances always ready for HTTP. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for HTTP. Default: 0.')
   @minValue(0)
   alwaysReadyHttp: int?
 
-  @description('Optional. Flex Consumption: instances always ready for orchestrations and activities. Default: 1, because the start-up time from zero instances is not measured yet.')
+  @description('Optional. Flex Consumption only. Instances always ready for orchestrations and activities. Default: 1, because the start-up time from zero instances is not measured yet.')
   @minValue(0)
   alwaysReadyDurable: int?
 
-  @description('Optional. Flex Consumption: instances always ready for the function that reads replies, or for EACH of the 16 (parameter `replies`). Without instances it takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that reads replies, or for EACH of the 16 (parameter `replies`). Without instances it takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyReplies: int?
 
-  @description('Optional. Flex Consumption: instances always ready for the function that admits waiting jobs when a quota opens by time. Without instances it takes up to two minutes to start; the sweeper checks every minute. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that admits waiting jobs when a quota opens by time. Without instances it takes up to two minutes to start; the sweeper checks every minute. Default: 0.')
   @minValue(0)
   alwaysReadyAdmission: int?
 
-  @description('Optional. Flex Consumption: instances always ready for the function that writes public events, if LUCIUS_EVENTS is not off. Without instances it takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that writes public events, if LUCIUS_EVENTS is not off. Without instances it takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyTell: int?
 
-  @description('Optional. Flex Consumption: instances always ready for the function that sends webhooks, if webhooks are enabled. Without instances it takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that sends webhooks, if webhooks are enabled. Without instances it takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyDeliver: int?
 
-  @description('Optional. Elastic Premium: size of an instance. Default: EP1.')
+  @description('Optional. Elastic Premium only. Size of an instance. Default: EP1.')
   premiumSize: ('EP1' | 'EP2' | 'EP3')?
 
-  @description('Optional. Elastic Premium: minimum warm instances. Default: 1.')
+  @description('Optional. Elastic Premium only. Minimum warm instances. Default: 1.')
   @minValue(1)
   @maxValue(20)
   premiumMinimumInstances: int?
 
-  @description('Optional. App Service: size of an instance. Default: P0v3.')
+  @description('Optional. App Service only. Size of an instance. Default: P0v3.')
   appServiceSize: ('B1' | 'P0v3' | 'P1v3')?
 
-  @description('Optional. App Service: number of instances. Default: 1.')
+  @description('Optional. App Service only. Number of instances. Default: 1.')
   @minValue(1)
   @maxValue(30)
   appServiceInstances: int?

@@ -175,7 +175,7 @@ def _differs(computed: Json, given: Json, place: str) -> str | None:
     if isinstance(computed, Mapping) and isinstance(given, Mapping):
         for name in sorted({*computed, *given}, key=str):
             if name not in given or name not in computed:
-                return f"{place}.{name} is {'missing' if name not in given else 'not what follows'}"
+                return f"{place}.{name} is {'missing' if name not in given else 'not the computed value'}"
             if found := _differs(computed[name], given[name], f"{place}.{name}"):
                 return found
         return None

@@ -82,7 +82,7 @@ def redrive(
 
     Creates a new job.
 
-    A job is redriven once. Exit code 1: it was redriven before, and that job failed too.
+    A job is redriven once. Exit code 1: it was redriven before, and the new job failed too.
     """
     if with_dependants:
         if ignore_dependencies:
