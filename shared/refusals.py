@@ -328,7 +328,7 @@ class IncidentNoJob(Refused, status=409):
 class GateUnclear(Refused):
     """The request does not name exactly one quota; `detail` has the five forms."""
 
-    text = "name one quota: tenant; tenant and job_type; tenant and source; or name, of a quota over all tenants"
+    text = "name one quota: tenant, tenant and job_type, tenant and source, or name of a quota over all tenants"
 
 
 class QuotaInvalid(Refused):

@@ -40,7 +40,7 @@ class SisPayload(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     prompt_set: Annotated[list[Annotated[Prompt, BeforeValidator(_as_prompt)]], Field(min_length=1, max_length=100)]
-    # decision 63 has what other defaults do
+    # decision 63 has the effects of other defaults
     top_k: Annotated[int, Field(ge=1, le=20)] = 4
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.4
 

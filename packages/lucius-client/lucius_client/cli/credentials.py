@@ -29,8 +29,8 @@ def access_token(api: str) -> str | None:
         return None
     if entry["expires_at"] <= time.time() + _EXPIRY_MARGIN_S:
         raise UsageError(
-            f"the token for {_key(api)} has expired; log in again: lucius login --as {entry['tenant']}, "
-            "or, if the API requires no tokens, remove it: lucius logout"
+            f"the token for {_key(api)} has expired; run lucius login --as {entry['tenant']}, "
+            "or, if the API requires no tokens, run lucius logout"
         )
     return str(entry["access_token"])
 
