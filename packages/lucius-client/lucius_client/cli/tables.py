@@ -105,7 +105,7 @@ def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide
 
 
 def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wide: bool = False) -> list[Text]:
-    """Returns the header and a line for each row, at most `width` characters long; None means of any length."""
+    """Returns the header and a line for each row, of at most `width` characters; None means no limit."""
     columns = [each for each in listing.columns if wide or not each.wide]
     now = datetime.now(UTC)
     cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]
