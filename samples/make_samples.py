@@ -1,7 +1,7 @@
 """Makes the sample documents again, always the same: `python samples/make_samples.py [FOLDER]`.
 
-Everything in them was made up for this project. The fonts are those that PDF readers have built in, and Pillow's own,
-so that the result does not depend on the fonts of the machine.
+Everything in them was made up for this project. The fonts are those that PDF readers have built in, and Pillow's own.
+The result does not depend on the fonts of the machine.
 """
 
 from __future__ import annotations

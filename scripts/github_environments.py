@@ -1,6 +1,6 @@
 """Checks, by `gh`, that only main is deployed to environments of GitHub, and prod only after a review.
 
-Any account that may push a branch can add a workflow to it that takes the token of an environment: GitHub gives it
+Any account that may push a branch can add a workflow to it that takes the token of an environment. GitHub gives it
 unless the environment names the branches. Needs a token that may read Actions; see docs/guides/pipelines.md, Who may
 deploy.
 """

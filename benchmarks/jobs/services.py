@@ -4,7 +4,7 @@ They reply at once, with an ACK on receipt and the RESULT right after it, so tha
 as the service SDK does. Steps with a `!` before their name get an ACK only: their jobs wait until a command requests
 the RESULT. They read LUCIUS's lanes; with PREFIX the queues PREFIX-STEP, and reply to the queue PREFIX-replies.
 
-Commands are lines on stdin: `report` writes the directives since the last report as a line of JSON; `finish JOB` sends
+Commands are lines on stdin: `report` writes the directives since the last report as a line of JSON. `finish JOB` sends
 the RESULT that JOB waits for.
 """
 

@@ -1,7 +1,7 @@
 """Generates documents of six kinds with questions from a seed; the two halves have different facts, labels and tables.
 
-A question that the document does not answer asks for a fact of the same kind that was left out, or for one of another
-kind. A near miss names another thing, or another property, in the words of a fact that the document has.
+A question that the document does not answer asks for an omitted fact of the same kind, or for one of another kind. A
+near miss names another thing, or another property, in the words of a fact that the document has.
 """
 
 from __future__ import annotations

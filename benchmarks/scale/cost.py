@@ -48,7 +48,7 @@ def instances(group: Group, per_s: float) -> float:
     """Returns the average number of billed instances of a group at `jobs_per_s`.
 
     Each function of the group scales separately. At low rates an execution is billed for `BILLED_S` or its wall time,
-    unless another one runs (Poisson arrivals); at high rates the CPU decides the number of instances.
+    unless another one runs (Poisson arrivals). At high rates the CPU decides the number of instances.
     """
     each = per_s * group.executions / group.functions
     awake = 1 - math.exp(-each * max(BILLED_S, group.wall_s))

@@ -132,7 +132,7 @@ class Job:
     @property
     def table_writes(self) -> int:
         """Returns the write requests: index and job at POST, the end with an earlier end's ENDED row, the first
-        attempt, and per step the ACK and the RESULT, with the attempt of the next step.
+        attempt. Per step: the ACK and the RESULT, with the attempt of the next step.
         """
         return 4 + 2 * self.steps
 

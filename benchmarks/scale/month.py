@@ -1,6 +1,6 @@
 """The price of a deployment for a month at a number of jobs, by row.
 
-Flex Consumption bills an instance while a function runs on it, at least one second each time, and scales HTTP, Durable
+Flex Consumption bills an instance while a function runs on it, at least one second each time. It scales HTTP, Durable
 and each other function separately. On a plan all functions share the instances.
 """
 

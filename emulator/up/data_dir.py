@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 class DataDir:
     """`DIR`, locked for this process and its children.
 
-    - `up.lock`: locked (flock) by `up` and its children, so that no other stack writes to the same files; its
-      text is the process id of `up`.
+    - `up.lock`: locked (flock) by `up` and its children, so that no other stack writes to the same files. Its text is
+      the process id of `up`.
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
     - `bus.json`: the entities of the bus, as `infra/bicep/topology.json` has them at the start.
     - `webhook.keys`: keys from which webhook secrets are derived (`LUCIUS_WEBHOOK_KEYS`); they survive a restart.

@@ -1,8 +1,8 @@
 """The settings of the children of a stack.
 
 Lowest precedence first: a laptop's defaults, the `Values` of the app's `local.settings.json`, this stack's own URLs,
-the environment of the caller. An old URL in the file cannot connect two stacks, and the caller can still set another
-URL for a child, of a proxy for example.
+the environment of the caller. An old URL in the file cannot connect two stacks. The caller can still set another URL
+for a child, of a proxy for example.
 """
 
 from __future__ import annotations

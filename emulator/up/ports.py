@@ -54,8 +54,8 @@ def choose(args: argparse.Namespace) -> Ports:
     """Returns the ports of the options `api_port, bus_port, admin_port, azurite_port`; with `traces` and `auth` also
     `traces_port` and `issuer_port`.
 
-    0 finds a free one. `admin_port` None is the default port if the bus has its default port, else a free one, so that
-    a second stack needs no option for it. Raises UpError with the option of a port that is in use or named twice.
+    0 finds a free one. `admin_port` None is the default port if the bus has its default port, else a free one. So a
+    second stack needs no option for it. Raises UpError with the option of a port that is in use or named twice.
     """
     admin_port = args.admin_port
     if admin_port is None:

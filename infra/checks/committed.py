@@ -1,7 +1,7 @@
 """The short form of the snapshots, which is committed: it shows a reviewer the effect of a changed template.
 
-It leaves out tags and nulls, merges resources that differ by the number of a lane only, names rights as `roles.py`
-does, and replaces queries and other long texts by a digest.
+It leaves out tags and nulls, and merges resources that differ by the number of a lane only. It names rights as
+`roles.py` does, and replaces queries and other long texts by a digest.
 """
 
 from __future__ import annotations

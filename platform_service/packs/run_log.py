@@ -1,7 +1,7 @@
 """The log of an attempt: the output of its program, as an append blob that readers follow while it grows.
 
 `{tenant}/{jobId}/{attempt}.log`. It appends at most once a second, or as soon as 64 KiB wait. A blob takes 50,000
-appends, so a long attempt appends less often: it makes fewer in a day, for any output of its program (decision 62).
+appends, so a long attempt appends less often. It makes fewer in a day, for any output of its program (decision 62).
 """
 
 from __future__ import annotations

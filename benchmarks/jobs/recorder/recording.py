@@ -1,7 +1,7 @@
 """Recorder in the host: writes a line for each function that ran, and twice a second the CPU time by the code that ran.
 
 CPU time is that of each thread by its own clock. A sample assigns it to the innermost frame of the app, of the host, or
-of an installed package; Python's own library counts for its caller. A sample waits for the interpreter, which a thread
+of an installed package. Python's own library counts for its caller. A sample waits for the interpreter, which a thread
 releases in system calls: functions that make them show more than they use.
 """
 

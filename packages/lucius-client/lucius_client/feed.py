@@ -48,9 +48,9 @@ class Which(TypedDict, total=False):
 def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
     """Yields the events of a tenant in the order of its feed, for ever or to its end; `Which` has the arguments.
 
-    Raises CursorExpired if the events after the position are not retained: continue at `problem.earliest`; OSError and
-    UnicodeDecodeError if the file cannot be used; ValueError if `types` is empty. The position is stored when the
-    events before it were consumed.
+    Raises CursorExpired if the events after the position are not retained: continue at `problem.earliest`. Raises
+    OSError and UnicodeDecodeError if the file cannot be used; ValueError if `types` is empty. The position is stored
+    when the events before it were consumed.
     """
     yield from client._iterate(Feed(which, client._retries))
 

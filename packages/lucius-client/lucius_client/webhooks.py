@@ -54,7 +54,7 @@ class Webhooks(ABC):
         `labels`, if given. `after`: `sequence` of the last event to skip; None means only new events.
 
         `tenant` is for operators of all tenants, here and below. The same `key` with the same arguments returns the
-        same webhook with its secret, until it is changed, rotated or deleted; None means a random key, for retries
+        same webhook with its secret, until it is changed, rotated or deleted. None means a random key, for retries
         within this call.
         """
         lets_in = webhook_filter(types, job_types, labels)

@@ -79,8 +79,7 @@ def plan_hash(pack: Pack, copy_to: Path | None = None) -> str:
 
     It is the SHA-256 of the lines that `sha256sum` prints for all files, sorted by the bytes of their paths. So it
     covers names and contents, and neither modes nor times. Bytecode does not count and is not copied. Raises
-    PackInvalid for an entry that is neither a folder nor a regular file, for a pack over its limits, and for a pack
-    without its program.
+    PackInvalid for an entry other than a folder or a regular file, for a pack over its limits, or without its program.
     """
     lines, size = [], 0
     for path in _files(pack.folder):

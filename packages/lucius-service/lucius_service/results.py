@@ -1,7 +1,7 @@
 """The copy of a result at the caller's `output_ref`, and the stored RESULT of an ended attempt.
 
 A step writes into the workspace, which is cleared. If a directive says `final`, its result is the job's and is copied
-to `{output_ref}/{jobId}/{name}`; `name` is the result's path below `workspace_ref`, so every attempt of the step writes
+to `{output_ref}/{jobId}/{name}`. `name` is the result's path below `workspace_ref`, so every attempt of the step writes
 the same blob. An `output_ref` whose last segment has a dot and no closing slash names the blob itself.
 
 In a last parallel group the first step writes that blob, and the others write next to it, with their step id. A blob

@@ -180,7 +180,7 @@ class Workspace:
     def check_reference(self, uri: str, workspace_uri: str) -> None:
         """Raises FailedFinal if the attempt that works in `workspace_uri` must not use blobs under `uri`.
 
-        These are blobs of another account, and in the workspace of another tenant: the folder of a tenant is the first
+        These are blobs of another account, and in the workspace of another tenant. The folder of a tenant is the first
         three segments of its attempts' `workspace_ref`: container, system and tenant.
         """
         own = self._path(workspace_uri).split("/")[:3]

@@ -3,9 +3,9 @@
 It shares no code with the app that wrote the history.
 
 - All digests are SHA-256 over the canonical JSON of RFC 8785.
-- The `hash` of an event is the digest of its fields but `hash`, `data` and `salt`, in whose place `data_digest` stands:
-  the SHA-256 of the bytes of `salt` and the canonical JSON of `data`. Among the fields is `prev_hash`, the hash of the
-  event before; the first one is empty. The JOB row names the hash of the last event.
+- The `hash` of an event is the digest of its fields but `hash`, `data` and `salt`, in whose place `data_digest` stands.
+  This is the SHA-256 of the bytes of `salt` and the canonical JSON of `data`. Among the fields is `prev_hash`, the hash
+  of the event before; the first one is empty. The JOB row names the hash of the last event.
 - An event whose content is withheld has `data_digest` and neither `data` nor `salt`.
 - A column that has the value of every new row is left out of a row.
 - The first event holds the digest of the rows as created (`data.rows`), and each event the columns that it changed

@@ -1,6 +1,6 @@
 """Links on which a client receives: each is a consumer of a queue, or of one session of a session queue.
 
-Message annotations follow Microsoft's "AMQP 1.0 in Azure Service Bus and Event Hubs protocol guide"; the filter and the
+Message annotations follow Microsoft's "AMQP 1.0 in Azure Service Bus and Event Hubs protocol guide". The filter and the
 properties of session links are those that the SDKs send and read.
 """
 

@@ -1,6 +1,6 @@
 """Serves AMQP clients with asyncio: each connection is a `Gateway` on a `Connection`.
 
-Output waits for the store: the server handles all bytes that arrive in one turn of the event loop, commits once, and
+Output waits for the store. The server handles all bytes that arrive in one turn of the event loop, commits once, and
 then sends the output. Therefore `accepted` means stored, and a burst of messages costs one commit.
 """
 

@@ -214,7 +214,7 @@ class Engine:
     def _turn_away(self, instance_id: str, messages: Sequence[Message], now: datetime) -> None:
         """Deletes the messages for an instance that does not exist, except the operations of an entity with its id.
 
-        If a termination is among them, all of them come back at the end of their visibility timeout, and again, until
+        If a termination is among them, all of them come back at the end of their visibility timeout. This repeats until
         an instance with that id exists (durabletask issue 1398).
         """
         ours = [message.seq for message in messages if not is_operation(message.kind, message.data)]

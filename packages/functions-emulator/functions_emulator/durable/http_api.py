@@ -338,7 +338,7 @@ def _statuses(query: Mapping[str, str]) -> list[Status]:
 def _ended_statuses(query: Mapping[str, str]) -> list[Status] | None:
     """Returns the statuses that a purge selects; `None` means any, also those of live instances.
 
-    Names of other statuses are left out, and names in another case; if none remains, no filter applies:
+    Names of other statuses are left out, and names in another case; if none remains, no filter applies. Sources:
     TryGetIEnumerableQueryParameterValue in HttpApiHandler.cs of the extension, and PurgeInstanceHistoryAsync with
     GetODataFilter in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
     """

@@ -67,10 +67,10 @@ class Outcome:
 class Replay:
     """Plays a history over an action list. `check` returns the reason why an action cannot be scheduled, or `None`.
 
-    The extension takes a call of an unknown function as ended: CallDurableTaskFunctionAsync of
-    DurableOrchestrationContext throws within the task of the call, before the call takes an id, and
-    ProcessAsyncActionsV2 of OutOfProcOrchestrationShim ignores the error of a task. A signal to an unknown entity
-    throws to ProcessAsyncActionsV2 itself, which ends the replay.
+    The extension takes a call of an unknown function as ended. CallDurableTaskFunctionAsync of
+    DurableOrchestrationContext throws within the task of the call, before the call takes an id. ProcessAsyncActionsV2
+    of OutOfProcOrchestrationShim ignores the error of a task. A signal to an unknown entity throws to
+    ProcessAsyncActionsV2 itself, which ends the replay.
     """
 
     def __init__(

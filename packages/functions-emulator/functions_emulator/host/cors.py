@@ -1,7 +1,7 @@
 """Decides which web pages can use the host: its own, and those that `local.settings.json` allows.
 
 `{"Host": {"CORS": "https://a.example", "CORSCredentials": false}}` allows cross-origin requests, as Core Tools does. A
-page of any other site is refused before its request is served: a browser lets it post forms to loopback, and after DNS
+page of any other site is refused before its request is served. A browser lets it post forms to loopback, and after DNS
 rebinding it could read the responses too. The browser names the page in `Origin` (Fetch standard, 3.1) and the name
 that it looked up in `Host`.
 """

@@ -61,8 +61,8 @@ def visibility_timeouts(host_json: HostJson, settings: Settings) -> VisibilityTi
     valid.
 
     The limits of the first are those of AzureStorageOptions.Validate of the extension, with which its host does not
-    start; those of the second are the queue service's (Get Messages of its REST API). The emulator's own is at
-    least 100 ms, since a host writes to its store twice in each timeout.
+    start. Those of the second are the queue service's (Get Messages of its REST API). The emulator's own is at least
+    100 ms, since a host writes to its store twice in each timeout.
     """
     provider = "extensions.durableTask.storageProvider"
     control = host_json.seconds(f"{provider}.controlQueueVisibilityTimeout", 300.0)

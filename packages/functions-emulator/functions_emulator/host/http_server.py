@@ -53,7 +53,7 @@ class HttpServer:
     ) -> None:
         """Sets the routes. `names` are allowed host names besides IP addresses and `localhost`.
 
-        `home` is the HTML at `/`; `custom_headers` are added to the responses of functions and of the table of routes
+        `home` is the HTML at `/`. `custom_headers` are added to the responses of functions and of the table of routes
         that do not have them (CustomHttpHeadersMiddleware.cs of azure-functions-host).
         """
         self._home = home

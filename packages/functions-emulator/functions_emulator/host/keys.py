@@ -2,7 +2,8 @@
 
 As in Azure, functions, `/admin` and the durable API require a key. The keys are those of a JSON file: `{"master":
 "...", "host": {"default": "..."}, "functions": {"name": {"default": "..."}}, "system": {...}}`. The master key is valid
-for everything, a host key for every function, a function key for its function, a system key for the durable API.
+for everything, a host key for every function. A function key is valid for its function, a system key for the durable
+API.
 """
 
 from __future__ import annotations

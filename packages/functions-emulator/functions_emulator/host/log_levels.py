@@ -1,6 +1,6 @@
 """Selects the shown log records: by `logging.logLevel` of host.json and the category that Microsoft's host gives them.
 
-Records of a function and its SDKs have the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk), and
+Records of a function and its SDKs have the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk).
 Microsoft's worker hides none of them from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`). Records
 of the host's own SDKs have the category of their event source, `Azure.Core` or `Azure.Messaging.ServiceBus`
 (AzureEventSourceLogForwarder.cs of azure-sdk-for-net).

@@ -49,8 +49,8 @@ def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Bindin
     """Returns the messages of a trigger with cardinality many. Raises UnreadableBatchError: it does not run.
 
     Without `dataType` the host requests `object[]` (GetRequestedType in GeneralScriptBindingProvider.cs of
-    azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk), and dates
-    are rewritten (azure-functions-python-worker issue 1401). With `string` an empty body is left out (ToRpcStringArray
+    azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk). Json.NET
+    rewrites dates (azure-functions-python-worker issue 1401). With `string` an empty body is left out (ToRpcStringArray
     in GrpcMessageConversionExtensions.cs of azure-functions-host), which the SDK's `_extract_messages` does not
     survive.
     """

@@ -5,7 +5,7 @@ not the host, which reports the function.
 
 As in Microsoft's worker nothing refers to the task of a running invocation (azure_functions_worker/dispatcher.py,
 `__poll_grpc`), and asyncio refers to tasks weakly. A task that waits for an object that only the task itself
-references, such as its own stream without a timer, is garbage: once it is collected, its invocation ends by
+references, such as its own stream without a timer, is garbage. Once it is collected, its invocation ends by
 `functionTimeout` (azure-functions-python-worker issue 1800, azure-functions-durable-python issue 567).
 """
 

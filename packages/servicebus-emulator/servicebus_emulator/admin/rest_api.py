@@ -6,7 +6,7 @@
     GET /$namespaceinfo
 
 PUT creates an entity (409 if it exists); with `If-Match` it changes one. GET of a missing queue or topic returns an
-empty feed with the status 200, which the SDKs take for "not found"; that of a missing subscription or rule is a 404.
+empty feed with the status 200, which the SDKs take for "not found". GET of a missing subscription or rule is a 404.
 Azure does both (ballerina-platform/module-ballerinax-asb, tests of the Java SDK against it).
 """
 

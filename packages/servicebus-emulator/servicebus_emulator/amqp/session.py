@@ -86,8 +86,8 @@ class Session:
     def window_is_open(self) -> bool:
         """Returns whether the peer takes a transfer now; if not, no delivery may begin.
 
-        A delivery that begins is counted by its link and locked by the broker, and must reach the peer before the
-        answer to a drain (part 2, 2.6.7).
+        A delivery that begins is counted by its link and locked by the broker. It must reach the peer before the answer
+        to a drain (part 2, 2.6.7).
         """
         return self._remote_window > 0
 

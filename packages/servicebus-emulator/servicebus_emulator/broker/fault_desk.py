@@ -1,7 +1,7 @@
 """Faults of messages, by lane, entity, step type and tenant, decided by a seed.
 
 A rule counts the messages that it matches at each entity. Only the seed, the rule, the entity and n decide whether it
-strikes the n-th of them: the same seed, rules and messages give the same faults again, at any times.
+strikes the n-th of them. The same seed, rules and messages give the same faults again, at any times.
 
 | fault | effect on a message that a client sends |
 |---|---|

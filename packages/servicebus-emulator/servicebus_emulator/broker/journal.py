@@ -1,7 +1,7 @@
 """An append-only file next to the database, for changes that are too frequent for a transaction each (decision 0008).
 
-A delivery counts when its lock ends in any way, so its count must be stored before the receiver has the message;
-completing a message removes it; sending a message uses a number. A line at the end of a file costs a microsecond where
+A delivery counts when its lock ends in any way, so its count must be stored before the receiver has the message.
+Completing a message removes it. Sending a message uses a number. A line at the end of a file costs a microsecond where
 a transaction costs twenty, and survives the process too. Lines are JSON; of those about one message or entity, the last
 is valid:
 
