@@ -7,7 +7,7 @@ Each is below the one around it, so that a hanging call ends with its own error 
     SWEEP_S 570 < 600, `functionTimeout` (host.json)
 
 Azure's Python worker keeps no reference to the task of an invocation, and asyncio refers to tasks weakly. A task that
-waits for nothing but bytes can be collected as garbage; then its invocation never ends, and the host waits until
+waits for nothing but bytes can be collected as garbage. Then its invocation never ends, and the host waits until
 `functionTimeout` (Azure/azure-functions-python-worker#1800, Azure/azure-functions-durable-python#567). The timer of a
 limit refers to the task that it limits, so the task lives until it ends.
 """

@@ -1,6 +1,6 @@
 """Compares two histories of a job by type, state, attempt and cause of their events.
 
-Times, ids, leases, digests and texts are not compared, nor are events of LUCIUS's own environment: a tape has no
+Times, ids, leases, digests and texts are not compared, nor are events of LUCIUS's own environment. A tape has no
 quotas, dispatch limits, outages and restarts of instances. Parallel steps are compared one by one, because the order of
 their events is random.
 """

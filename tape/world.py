@@ -1,7 +1,7 @@
 """The app in process, in virtual time: its operations and orchestrators, over tables in memory and a recorded bus.
 
-Real here: creation, redrive and controls of jobs, the activities, the orchestrators on the engine of the Functions
-emulator, replies, the sweeper, and the table adapters. Not here: HTTP, tokens, AMQP, the host's bindings, feeds,
+Real here: creation, redrive and controls of jobs, the activities, replies, the sweeper, and the table adapters. Also
+the orchestrators, on the engine of the Functions emulator. Not here: HTTP, tokens, AMQP, the host's bindings, feeds,
 webhooks, and quotas, which a tape does not have.
 """
 

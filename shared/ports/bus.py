@@ -21,9 +21,7 @@ class DirectivePublisher(Protocol):
 
 
 class AdmissionCalls(Protocol):
-    """Calls to check a tenant's admission state, one of its jobs (R51), or the breaker of one of its quotas (R63); or
-    to work on a bulk operation (R65).
-    """
+    """Calls to check a tenant's admission state, job (R51) or breaker (R63), or to work on a bulk operation (R65)."""
 
     async def call(
         self,

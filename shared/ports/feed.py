@@ -1,4 +1,4 @@
-"""The feed of each tenant's public events, numbered without gaps (R72); the queue of hints that it is written from; and
+"""The feed of each tenant's public events, numbered without gaps (R72). The queue of hints that it is written from, and
 the topic that it is relayed to.
 """
 

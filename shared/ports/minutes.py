@@ -22,7 +22,7 @@ class Minutes(Protocol):
         """
 
     async def fold(self, now: datetime, active: Mapping[str, int] | None) -> None:
-        """Adds the rows of processes to the row of their minute, sets `active` in the row of the current minute, and
+        """Adds the rows of processes to the row of their minute. Sets `active` in the row of the current minute, and
         deletes rows older than an hour.
 
         It handles the rows of one query. Each minute is one transaction, so that two sweepers add a row once. Raises

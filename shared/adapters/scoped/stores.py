@@ -1,7 +1,7 @@
 """Limits the stores to one caller (R24): jobs and messages that it cannot see do not exist for it.
 
-A caller that sees every tenant may lack the right to move their jobs. So each write checks the tenant again, and a
-request that moves a job (`Route.moves`) is refused at its first read of a job that it can only see.
+A caller that sees every tenant may lack the right to move their jobs. So each write checks the tenant again. A request
+that moves a job (`Route.moves`) is refused at its first read of a job that it can only see.
 
 `ScopedTables` checks rows in a tenant's partition, which most tables have. This module checks rows in other partitions:
 the ledger's, the rejected messages', the directory of quotas and the incidents without a job.

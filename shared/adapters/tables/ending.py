@@ -1,4 +1,4 @@
-"""The rows of a new job in its tenant's partition (CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT, DEP), and those of its
+"""The rows of a new job in its tenant's partition (CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT, DEP). The rows of its
 end (LIST, CLAIM, DEAD, INCIDENT, ENDED).
 """
 

@@ -1,8 +1,7 @@
 """`Incidents` over Azure Tables: INCIDENT and INCIDENTLOG rows, in the partition of a tenant or in one of all tenants.
 
-The latter also has OPEN rows for open incidents, OF rows for those of each tenant, and a SUBJECT row that prevents a
-second open incident of the same subject. All are written in the transaction of the INCIDENT row, except OPEN rows of
-jobs.
+The latter also has OPEN rows for open incidents and OF rows for those of each tenant. A SUBJECT row prevents a second
+open incident of the same subject. All are written in the transaction of the INCIDENT row, except OPEN rows of jobs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`Usage` over Azure Tables: USAGE and SOURCE rows in a tenant's partition, and the positions of rollups.
 
-An hour has up to four USAGE rows, each with one kind of writer: `JOBS` (the rollup), `FOLDING` (an unfinished rollup),
-`PEAK` (the sweeper's checks) and `REJECTED` (every process). Their content is JSON in as many columns as needed. The
-first three are replaced completely, so counts of a later release are dropped.
+An hour has up to four USAGE rows, each with one kind of writer. They are `JOBS` (the rollup), `FOLDING` (an unfinished
+rollup), `PEAK` (the sweeper's checks) and `REJECTED` (every process). Their content is JSON in as many columns as
+needed. The first three are replaced completely, so counts of a later release are dropped.
 """
 
 from __future__ import annotations

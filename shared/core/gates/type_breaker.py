@@ -65,8 +65,8 @@ def record_end(
 ) -> tuple[AdmissionState, Gate | None]:
     """Records the end of an active job. Returns the quota if an allocation must count the end soon.
 
-    That is so for a bad end, for each end while the breaker limits, and for the tenant's first end in six hours, since
-    every allocation then reads this admission state. A bad end under a limit opens the breaker again: no other job
+    An allocation must count a bad end, each end while the breaker limits, and the tenant's first end in six hours.
+    Every allocation then reads this admission state. A bad end under a limit opens the breaker again: no other job
     starts here before the allocation that opens it.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)

@@ -3,7 +3,7 @@
 A job and its steps are two state machines that change together. The keys of a table are the states. A state's rows say
 which trigger leads to which state, by which rule (docs/contributing/rules.md).
 
-Terminal states have no rows. A missing row means "ignored" for a message of a service (at most an EVENT row) and
+Terminal states have no rows. A missing row means "ignored" for a message of a service (at most an EVENT row). It means
 "refused" for a request of a caller or a function.
 
 How the machines are coupled:
@@ -13,10 +13,10 @@ How the machines are coupled:
   the rows that decided, not rows that look alike.
 - One occurrence can trigger a job twice: a RESULT that overtakes its ACK is ACKED, then STEP_SUCCEEDED.
 - The steps in flight decide the trigger of a control: CANCEL and PAUSE if a step is in flight, CANCEL_IDLE and
-  PAUSE_IDLE if none is; RESUME_WAITING and RESUME_STAGED if the job never began, RESUME_ACKED if a service has ACKed
-  it before, else RESUME_UNACKED (`shared.core.jobs.controls`).
-- The other steps decide the job's trigger at the end of a step: LAST_STEP_SUCCEEDED if all have succeeded;
-  SIBLINGS_IN_FLIGHT if steps of the same parallel group are in flight, so that the group continues (R12); else
+  PAUSE_IDLE if none is. RESUME_WAITING and RESUME_STAGED apply if the job never began, RESUME_ACKED if a service has
+  ACKed it before, else RESUME_UNACKED (`shared.core.jobs.controls`).
+- The other steps decide the job's trigger at the end of a step: LAST_STEP_SUCCEEDED if all have succeeded. It is
+  SIBLINGS_IN_FLIGHT if steps of the same parallel group are in flight, so that the group continues (R12). Else it is
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.jobs.attempts`, `shared.core.jobs.replies`).
 - Entering PAUSED counts a pause and stops the job's clocks; entering a terminal state sets `completed_at`; entering
   CANCELLED cancels every step that has not ended. `move_job` has these effects, and no other function. Every

@@ -133,8 +133,8 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
 def end_event(step: Step) -> str:
     """Returns the external event that ends the wait of the step's orchestration when the job ends in another way (R12).
 
-    For an attempt in flight it is the event of its RESULT. Between attempts it is that of the next attempt: the
-    RESULT of the last one may have been received, and each event is awaited once (R31).
+    For an attempt in flight it is the event of its RESULT. Between attempts it is that of the next attempt. The RESULT
+    of the last one may have been received, and each event is awaited once (R31).
     """
     between = step.attempt_no == 0 or step.retry_cause is not None
     return durable_names.result_event(step.step_id, step.attempt_no + between)

@@ -1,8 +1,8 @@
 """Finds the time until which a tenant's heads are complete: each earlier event has its head (R91).
 
-The feed and its heads are written together, so a job has every head if the feed has every row of it. Only two kinds of
-jobs need a check: living ones, and those that ended within the hours in which the sweeper compares them with the feed.
-The check reads these jobs and sends hints of those that are behind. The next call continues where this one stopped.
+The feed and its heads are written together, so a job has every head if the feed has every row of it. Two kinds of jobs
+need a check: living ones, and ended ones within the hours in which the sweeper compares them with the feed. The check
+reads these jobs and sends hints of those that are behind. The next call continues where this one stopped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNSEEN = 50
 async def read_completed(context: Context, tenant: str) -> Completed:
     """Returns the state of the tenant's check. Raises LedgerUnavailable.
 
-    While the end of a check is in the future, a clock was ahead, and the check does not count: events that follow can
+    While the end of a check is in the future, a clock was ahead, and the check does not count. Events that follow can
     be before its end. If no other check replaces it until that time, it counts from then on.
     """
     known, now = await context.require_audit().heads.read_completed(tenant), context.clock.now()

@@ -2,7 +2,7 @@
 
 A tenant that is stopped only by such a quota makes an allocation or requests one; the queue and the sweeper ensure that
 one follows. An allocation that dies has granted too little, never too much. Two concurrent ones are safe (Race
-division): the allocation record is written under its ETag, and no grant of an earlier one follows a reclaim of a later
+division). The allocation record is written under its ETag, and no grant of an earlier one follows a reclaim of a later
 one.
 """
 
@@ -114,7 +114,7 @@ async def allocate_for_job(
     """Allocates for a new job whose request waits, but not too soon if the job can wait in its queue.
 
     If the quota `rejects`, the request waits for the minimum interval, unless an allocation since the job's arrival has
-    granted all slots; and allocation errors are raised. Otherwise a fault only leaves the job staged.
+    granted all slots. A quota that rejects also raises allocation errors. Otherwise a fault only leaves the job staged.
     """
     try:
         return await _allocate_for_job(context, gate, new_job, tenant, rejects=rejects)

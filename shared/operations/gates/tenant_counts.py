@@ -49,7 +49,7 @@ async def count_all(
     tenants follow.
 
     A tenant that cannot be counted keeps its last count. Without one it gets the rest of the limit as a reserve
-    (`AllocationRecord.uncounted`), so the other tenants keep their slots and no sum exceeds the limit. Each allocation
+    (`AllocationRecord.uncounted`). So the other tenants keep their slots and no sum exceeds the limit. Each allocation
     reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
     """
     awake = await context.index.awake_tenants(now=now)

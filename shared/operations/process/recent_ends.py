@@ -1,6 +1,6 @@
 """Clears the durable histories of earlier ended jobs when a job ends (R21).
 
-The function that ends a job cannot purge its orchestrations: they have not received the end yet, and an engine that
+The function that ends a job cannot purge its orchestrations, since they have not received the end yet. An engine that
 gets the request too early refuses, or deletes a running instance. So each process remembers its ends. The next end of
 the same tenant clears those that are ten seconds old.
 

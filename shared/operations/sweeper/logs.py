@@ -1,8 +1,8 @@
 """Compares the logs of quotas and incidents with the feeds, and sends lost hints again (R79).
 
 Each sweep compares the quotas in the admission states that it read, the rules for every tenant, and the incidents that
-were opened last. The first sweep of an hour compares all: the admission states of sleeping tenants, and each incident
-in the list of open ones, from which it deletes settled ones (R64). A log that a feed is known to have is not read.
+were opened last. The first sweep of an hour also compares the admission states of sleeping tenants and each incident in
+the list of open ones. It deletes settled ones from that list (R64). A log that a feed is known to have is not read.
 
 That sweep also removes tenants from the directory that have no settings any more, such as after a hold that ended by
 time.

@@ -1,7 +1,7 @@
-"""Deletes old entries of quota logs, old settled incidents and old usage once a day (R88), and lets the sweeper archive
+"""Deletes old entries of quota logs, old settled incidents and old usage once a day (R88). Lets the sweeper archive
 jobs that it could not find (R21).
 
-A log loses its oldest entries. Of those older than `LUCIUS_CHANGE_LOG_DAYS` the last one stays: it has the state in
+A log loses its oldest entries. Of those older than `LUCIUS_CHANGE_LOG_DAYS` the last one stays. It has the state in
 which the first younger entry was written, and the hash that the younger one continues. So a log is never empty, and its
 numbers and hashes continue. An entry that the feed does not have yet stays, with all later ones (R79).
 
@@ -149,7 +149,7 @@ async def prune_incidents(context: Context, before: datetime, is_over: Callable[
 
 
 async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool]) -> int:
-    """Schedules the clearing of the tenant's jobs whose retention ended days ago and that no ENDED row leads to: there
+    """Schedules the clearing of the tenant's jobs whose retention ended days ago and that no ENDED row leads to. There
     was no retention when their idempotency record expired (R21). Returns their number. Raises LedgerUnavailable.
     """
     if context.settings.retention_days is None:

@@ -1,6 +1,6 @@
 """Checks one job in a sweep: finishes interrupted work, and decides whether a reply is lost or late.
 
-Every repair is a transition that a function could make at the same time, so a sweep is safe during normal work and
+Every repair is a transition that a function could make at the same time. So a sweep is safe during normal work and
 during another sweep (Race sweeps).
 """
 
@@ -163,7 +163,7 @@ async def _repair_staged(
 
 
 async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
-    """Schedules the next check after a check. A job that was set aside without a due action sleeps: the survey of each
+    """Schedules the next check after a check. A job that was set aside without a due action sleeps. The survey of each
     sweep reads it, and finds an action once the job has moved.
     """
     row, now = await context.index.read_active(active.tenant, active.job_id), context.clock.now()

@@ -35,7 +35,7 @@ async def sum_receipts(
     """Sums up the time and operations of at most `limit` (MAX_JOBS) jobs of the filter's one tenant, newest first.
 
     Returns the sums and their page. `by`: also sums for each type, normalised source or priority. A page costs the
-    queries of a list and, for each of its jobs, one query of its rows and one for each 1,000 of its events.
+    queries of a list. Each of its jobs costs one query of its rows and one for each 1,000 of its events.
 
     A caller adds the pages. A job that cannot be read is counted as `unreadable`. Raises LedgerUnavailable.
     """

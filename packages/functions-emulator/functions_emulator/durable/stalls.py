@@ -1,7 +1,7 @@
 """Finds orchestrations that would hang on Azure because the code and the extension disagree about one history.
 
-Four cases: the code waits for a function that the app does not have; it has passed an await at which the extension
-still waits; it has ended while a call or timer is still open; it waits for an action that the extension counts as
+Four cases: the code waits for a function that the app does not have. It has passed an await at which the extension
+still waits. It has ended while a call or timer is still open. It waits for an action that the extension counts as
 finished.
 """
 
