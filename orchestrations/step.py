@@ -95,7 +95,7 @@ def _wait(context: df.DurableOrchestrationContext, waits: Waits, step_id: str, v
     """Returns the first completed task, or None if the verdict's time came first."""
     kind, attempt_no = verdict["verdict"], verdict.get("attempt_no", 0)
     if kind == VerdictKind.PARK:
-        # a paused job has no time to wait for, but its wait has a timer: the extension skips a wait whose event was
+        # a paused job has no time to wait for, but its wait has a timer. The extension skips a wait whose event was
         # requested in an earlier one only if that timer is cancelled (R31)
         tasks = waits.open(durable_names.resume_event(verdict["park_no"]))
         return (yield from wait_until(context, tasks, context.current_utc_datetime + MAX_TIMER))
@@ -105,7 +105,7 @@ def _wait(context: df.DurableOrchestrationContext, waits: Waits, step_id: str, v
     elif kind in (VerdictKind.AWAIT_RESULT, VerdictKind.PUBLISH_FAILED):
         tasks = waits.open(result)
     else:
-        # BACKOFF: an attempt that only timed out may still deliver its RESULT; the RESULT event of the next one can
+        # BACKOFF: an attempt that only timed out may still deliver its RESULT. The RESULT event of the next one can
         # only mean that the job has ended (`shared.core.jobs.verdict.end_event`)
         tasks = waits.open(result, durable_names.result_event(step_id, attempt_no + 1))
     return (yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"])))

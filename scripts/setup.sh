@@ -51,8 +51,8 @@ if [ -z "$keep" ]; then
     pwd -P >.venv/.home
 fi
 
-# install WHAT ARGUMENTS...: by uv, which is faster, if it is on PATH; by pip if uv fails, since uv does not read the
-# configuration of pip, which may name another index
+# install WHAT ARGUMENTS...: by uv, which is faster, if it is on PATH. By pip if uv fails: uv does not read the
+# configuration of pip, which may name another index.
 install() {
     what=$1
     shift

@@ -37,8 +37,8 @@ _TERMINAL = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
 #: seconds between two requests for the job
 _POLL_S = 2.0
 _REQUEST_TIMEOUT_S = 30
-#: characters that a terminal executes instead of showing: controls of ECMA-48 but for tab and line feed, the
-#: embeddings, overrides and isolates of UAX #9, and surrogates
+#: characters that a terminal executes instead of showing: controls of ECMA-48 but tab and line feed, surrogates, and
+#: UAX #9's embeddings, overrides and isolates
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

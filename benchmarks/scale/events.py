@@ -12,7 +12,7 @@ from benchmarks.scale.job import MESSAGE_OVERHEAD_BYTES
 
 #: number of hints in a full batch, of all jobs together
 FULL = 100
-#: bytes of a hint and of an event of a job whose own texts are short, at least 2 percent above the sent size; a hint of
+#: bytes of a hint and of an event of a job whose own texts are short, at least 2 percent above the sent size. A hint of
 #: two transitions counts twice
 HINT_BYTES, EVENT_BYTES = 850, 730
 #: calls per message (send, receive, complete); credits per message (send, receive)
@@ -170,7 +170,7 @@ class Delivered:
         return _usd(self)
 
 
-#: the row is written with its event; a try reads it, the webhook and the event, for a callback also the job, and ends
+#: the row is written with its event. A try reads it, the webhook and the event, for a callback also the job, and ends
 #: the row
 DELIVERIES: dict[str, Delivered] = {
     "for a webhook, at the first try": Delivered(table_writes=1, table_reads=3, entities_written=3),

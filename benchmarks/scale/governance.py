@@ -14,8 +14,8 @@ from benchmarks.scale.prices import SCHEDULER_CONSUMPTION, TABLE_ACCOUNT, TABLE_
 
 #: maximum ends in one turn of a tenant, and creations in one transaction: `MAX_FREED` and `_MAX_TOGETHER` of the app
 ENDS_TOGETHER, CREATIONS_TOGETHER = 40, 18
-#: rows of the tenant's partition that each end writes beyond those of a job without quotas, and rows that it reads:
-#: FREED in and out; ACTIVE and FREED
+#: rows of the tenant's partition that each end writes beyond those of a job without quotas: FREED in and out. Rows that
+#: it reads: ACTIVE and FREED
 END_WRITES, END_READS = 2, 2
 #: rows read and written by each turn, and by each transaction of creations, for any number of jobs: GATES
 SHARED = 2
@@ -25,7 +25,7 @@ TURN_CALLS, CREATION_CALLS = 3, 2
 CALL_S = 0.01
 
 #: writes to the list of open incidents: one is written at the job's end and once more by the sweeper, and deleted
-#: later; the operation that settles it writes twice
+#: later. The operation that settles it writes twice
 OPENING_WRITES, SETTLING_WRITES = 2, 3
 #: share of jobs that fail
 FAILING = 0.05
@@ -130,7 +130,7 @@ def loads(jobs_per_s: float) -> list[Load]:
 
 
 #: numbers of each resource of `needs` in a deployment with default parameters and settings: `serviceBusSku`, the feed,
-#: one sweeper, `scale.maximumInstances`; the Consumption SKU of the scheduler is added
+#: one sweeper, `scale.maximumInstances`. The Consumption SKU of the scheduler is added
 DEFAULTS = {
     "Standard namespace, events `feed`": (1, "`serviceBusSku`: Premium, 10 units"),
     "sweeper (`LUCIUS_SWEEPERS`)": (1, "`LUCIUS_SWEEPERS`"),

@@ -29,22 +29,22 @@ _MICROSOFT = MEASURED["figures"]["LUCIUS, Microsoft's host and worker"]
 #: CPU seconds of a 3-step job in Microsoft's host and worker
 MICROSOFT_HOST_S, MICROSOFT_WORKER_S = _MICROSOFT["host"] / 1000, _MICROSOFT["worker"] / 1000
 EMULATED_HOST_S = MEASURED["figures"]["LUCIUS, the emulated host"]["host"] / 1000
-#: counted by tests/lucius_service/test_cost.py, of a service on the kit that names its result: the result is written;
-#: the input and a missing record of the attempt are read; the metadata of the result is read and set; the copy of the
+#: counted by tests/lucius_service/test_cost.py, of a service on the kit that names its result. The result is written.
+#: The input and a missing record of the attempt are read. The metadata of the result is read and set. The copy of the
 #: job's result at `output_ref` is read and written
 BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_OTHERS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 1, 2, 2, 1, 1
 #: bytes of a RESULT, and bytes that the copy adds to it, without metrics
 RESULT_BYTES, COPY_BYTES = 673, 268
 #: CPU of a call of a store or the durable client in a Python process: two cores, 2026-11-22 (docs/explanation/scale.md)
 CALL_CPU_S = 0.0025
-#: calls of the sweeper. A check reads the job, its orchestration's state and its next check; clearing an ended job
+#: calls of the sweeper. A check reads the job, its orchestration's state and its next check. Clearing an ended job
 #: reads the job and its claim, and deletes both rows
 LOOK_CALLS, CLEARING_CALLS = 3, 4
 #: bytes per row with its keys: an estimate
 ROW_BYTES = 900
 #: rows of Log Analytics, counted by tests/observability/test_cost.py: the spans that are always kept (request and job),
-#: the other spans per job and per step, the log records of a job (with ACCESS) and of a step, and a process's metrics
-#: per minute
+#: and the other spans per job and per step. Also the log records of a job (with ACCESS) and of a step, and a process's
+#: metrics per minute
 KEPT_SPAN_BYTES, SPAN_BYTES, SPAN_BYTES_A_STEP = 900, 550, 3_500
 RECORD_BYTES, RECORD_BYTES_A_STEP = 1_300, 2_200
 METRIC_BYTES_A_MINUTE = 6_200

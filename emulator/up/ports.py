@@ -12,8 +12,8 @@ from emulator.up.errors import UpError
 
 LOOPBACK = "127.0.0.1"
 
-#: range of free ports, below the range of outgoing connections (32768 and up on Linux, 49152 and up on macOS), so that
-#: no connection takes a port between the check and the bind of the child
+#: range of free ports, below the range of outgoing connections (32768 and up on Linux, 49152 and up on macOS). So no
+#: connection takes a port between the check and the bind of the child
 _FREE_RANGE = (20_000, 32_000)
 #: distance between the ports at which processes of neighbouring ids start to search
 _APART = 592

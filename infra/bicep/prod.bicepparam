@@ -46,8 +46,9 @@ param ownNetwork = empty(appSubnet)
 param privateDnsZones = readEnvironmentVariable('LUCIUS_PRIVATE_DNS_ZONES', '')
 param serviceBusSku = 'Premium'
 param serviceBusCapacity = 1
-// The app can send and receive. As owner of the namespace (true) it could delete topics and read every directive; in return, a lane
-// gets instances in proportion to its replies, instead of one more at a time: for loads that multiply within minutes.
+// The app can send and receive. As owner of the namespace (true) it could delete topics and read every directive. In
+// return, a lane gets instances in proportion to its replies, instead of one more at a time. This is for loads that
+// multiply within minutes.
 param targetBasedScaling = false
 param storageSku = 'Standard_ZRS'
 param softDeleteDays = 30
@@ -56,10 +57,10 @@ param appConfigurationSku = 'standard'
 param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'DurableTaskScheduler')
 param schedulerSku = 'Dedicated'
 param schedulerCapacity = 3
-// With zone redundancy, Flex Consumption keeps two instances of each scale group ready and bills them: HTTP, orchestrations, replies,
-// admission, the sweeper and two of public events are 7 groups, 14 instances, about 294 USD a month before the first job. With
-// replies = 'Lanes' they are 22 groups. Some regions only offer it: `az functionapp list-flexconsumption-locations
-// --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 7 instances, about 147 USD.
+// With zone redundancy, Flex Consumption keeps two instances of each scale group ready and bills them. HTTP,
+// orchestrations, replies, admission, the sweeper and two of public events are 7 groups, 14 instances, about 294 USD a
+// month before the first job. With replies = 'Lanes' they are 22 groups. Some regions only offer it: `az functionapp
+// list-flexconsumption-locations --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 7 instances, about 147 USD.
 param scale = {
   zoneRedundant: readEnvironmentVariable('LUCIUS_ZONE_REDUNDANT', 'true') == 'true'
   maximumInstances: 200

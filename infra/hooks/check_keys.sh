@@ -1,8 +1,9 @@
 #!/bin/sh
 # Prints the kinds of keys that the key vault has: `callback`, `webhook`. check_keys.sh SUBSCRIPTION ENVIRONMENT [make]
-# Stops if it has keys of a feature that LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS disables: the feature would stop without an error,
-# and a deployment stack would delete the vault, whose name then stays taken for 90 days. With make, keys that are enabled and
-# missing are created. It queries Resource Manager, which shows names only and reaches a vault without public access.
+# Stops if it has keys of a feature that LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS disables. The feature would stop without an
+# error, and a deployment stack would delete the vault, whose name then stays taken for 90 days. With make, keys that
+# are enabled and missing are created. It queries Resource Manager, which shows names only and reaches a vault without
+# public access.
 set -eu
 vault=$(az resource list --subscription "$1" --resource-type Microsoft.KeyVault/vaults --output tsv \
   --query "[?tags.application=='lucius' && tags.environment=='$2'].id | [0]")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stops if a deleted key vault or App Configuration store still has a name of this environment, which Azure would report in the
-# middle of a deployment: check_names.sh SUBSCRIPTION ENVIRONMENT REGION
+# Stops if a deleted key vault or App Configuration store still has a name of this environment. Azure would report it in
+# the middle of a deployment. Usage: check_names.sh SUBSCRIPTION ENVIRONMENT REGION
 set -eu
 subscription=$1 environment=$2 region=$3
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stops with one line if existing resources of a company do not fit: subnets, zones, workspace, action groups, registry, resource group,
-# services, and room for role assignments: check_own.sh SUBSCRIPTION REGION PARAMETER_FILE
+# Stops with one line if existing resources of a company do not fit: subnets, zones, workspace, action groups, registry,
+# resource group, services, and room for role assignments. Usage: check_own.sh SUBSCRIPTION REGION PARAMETER_FILE
 set -eu
 subscription=$1 region=$2 parameters=$3
 

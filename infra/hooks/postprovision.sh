@@ -1,6 +1,7 @@
 #!/bin/sh
-# After `azd provision`: creates what the template needs and whose store it creates, images of platform services in the registry and
-# keys in the key vault. If one was missing, azd provisions again. Then applies the quotas of infra/quotas.yaml.
+# After `azd provision`: creates images of platform services in the registry and keys in the key vault. The template
+# creates both stores and needs these contents. If one was missing, azd provisions again. Then applies the quotas of
+# infra/quotas.yaml.
 set -eu
 hooks=$(dirname "$0") again=
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes keys of callbacks or webhooks into the key vault, without showing them: rotate_keys.sh callback|webhook [finish]
-# Adds a new key before the existing ones: it signs, and all verify. With finish, only the first stays. Reads
+# Adds a new key before the existing ones. It signs, and all verify. With finish, only the first stays. Reads
 # LUCIUS_KEY_VAULT, and restarts the app LUCIUS_FUNCTION_APP of AZURE_RESOURCE_GROUP, which then reads the new value.
 set -eu
 usage() { echo "usage: rotate_keys.sh callback|webhook [finish]" >&2; exit 2; }

@@ -80,7 +80,7 @@ def _number(least: float = 0, most: float = math.inf) -> _Kind:
 _SPAN: _Kind = (_span, "a time span")
 _FLAG: _Kind = (lambda value: isinstance(value, bool), "true or false")
 _ANY: _Kind = (lambda value: True, "")
-#: documented keys with their values; other values stop the host at its start or mean something else; `*` stands for
+#: documented keys with their values. Other values stop the host at its start or mean something else. `*` stands for
 #: free names (https://learn.microsoft.com/azure/azure-functions/functions-host-json, and the pages of the extensions)
 _KEYS: dict[str, _Kind] = {
     "version": _one_of("2.0"),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Deploys the template as a deployment stack. First it shows the changes, and stops if a resource would be
-# deleted, unless DELETE=true: a stack deletes resources that the template no longer has, with their data.
-# Reads AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME, DENY and the variables of the environment's parameter file.
+# deleted, unless DELETE=true. A stack deletes resources that the template no longer has, with their data. Reads
+# AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME, DENY and the variables of the environment's parameter file.
 set -eu
 hooks=$(dirname "$0")/../hooks
 stack=lucius-$AZURE_ENV_NAME parameters=infra/bicep/$AZURE_ENV_NAME.bicepparam

@@ -13,7 +13,7 @@ T = TypeVar("T")
 #: separator of a row's cells
 CELL_SEPARATOR = " | "
 #: share of the text's height: a wider gap is between cells or columns. The recogniser pads its boxes and does not
-#: divide a line between words: on 21 scans the least gap in a row was 0.43, and it was between cells
+#: divide a line between words. On 21 scans the least gap in a row was 0.43, and it was between cells
 CELL_GAP = 0.4
 #: minimum rows that two columns of prose have beside each other
 MIN_COLUMN_ROWS = 4

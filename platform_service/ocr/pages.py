@@ -19,7 +19,7 @@ from lucius_service.errors import IMAGE_BROKEN, INPUT_TOO_LARGE, PDF_BROKEN, PDF
 from platform_service.ocr.layout import Run, reading_order, row_text
 from platform_service.ocr.page_text import Box, Line, Page
 
-#: A page with fewer letters and digits in its text layer is recognised as an image: many scanners add a page number or
+#: A page with fewer letters and digits in its text layer is recognised as an image. Many scanners add a page number or
 #: a stamp as text. With 0 a stamp counts as the page (tests/platform_service/test_ocr.py); 10 and 40 change nothing.
 MIN_LETTERS = 20
 POINTS_PER_INCH = 72

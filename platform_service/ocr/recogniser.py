@@ -20,7 +20,8 @@ Pixels = NDArray[np.uint8]
 #: of six scans, 2026-11-28, commit 300eef6: 11 % with 480, 0.6 % with 960, 0.7 % with 1920 at twice the CPU.
 DETECTOR_SIDE_PX = 960
 #: Runs of text that are recognised both ways up, to find out whether the page is upside down. With 1 to 12 of them all
-#: of 24 pages with heavy noise were judged right; with yet more noise all of 12 pages by 3 and more (commit 300eef6).
+#: of 24 pages with heavy noise were judged right. With yet more noise all of 12 pages were judged right by 3 and more
+#: (commit 300eef6).
 TRIED_RUNS = 5
 #: preferred width of these runs over their height: of the 12 pages the squarest run judged 10 right, the 3 longest 11
 TRIED_SHAPE = 6.0

@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-#: numbers of capabilities(7): to change the owner of files, to read and delete those of another user, to end its
-#: processes, and to become that user
+#: numbers of capabilities(7): change the owner of files, read and delete those of another user, end its processes, and
+#: become that user
 NEEDED = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
 #: option of prctl(2)
 _PR_CAPBSET_READ = 23

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 #: network of NAT64 (RFC 6052): the IPv4 address is in the last 32 bits
 _NAT64 = IPv6Network("64:ff9b::/96")
 #: addresses that registries call global, but that belong to the app's own network: Azure's services (DNS, health,
-#: agent), protocol assignments, site-local; and forms that contain an IPv4 address for a translator, which no public
+#: agent), protocol assignments, site-local. Also forms that contain an IPv4 address for a translator, which no public
 #: host has
 _INNER = tuple(
     ip_network(each)

@@ -43,7 +43,7 @@ _SECONDS = re.compile(r"[0-9]{1,9}")
 #: function that returns the addresses of a name as text; raises OSError if it has none
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
-#: a name whose servers never respond holds a thread for longer than a try, so these threads are separate from the
+#: a name whose servers never respond holds a thread for longer than a try. So these threads are separate from the
 #: loop's, which resolve the stores
 _LOOKUPS = ThreadPoolExecutor(64, thread_name_prefix="webhook-lookup")
 #: maximum threads for the names of one tenant

@@ -62,7 +62,7 @@ class ActiveRow:
     #: for each step that was behind: the wake-up that its orchestration waited for, and the number of ignored ones in a
     #: row
     looks: Looks = field(default_factory=dict)
-    #: this field and the next ones are set only by `list_active`, since a DUE row does not have them; after `mode` they
+    #: this field and the next ones are set only by `list_active`, since a DUE row does not have them. After `mode` they
     #: are as of event `listed_seq`
     request_type: str = ""
     mode: str = ""

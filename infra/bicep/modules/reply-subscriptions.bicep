@@ -35,8 +35,8 @@ resource replySubscriptions 'Microsoft.ServiceBus/namespaces/topics/subscription
   }
 ]
 
-// A forwarded reply must name its topic; the sender need not. The rule exists in both cases: a deployment stack that deleted it would
-// leave the subscription without a rule, and a subscription without a rule drops every message.
+// A forwarded reply must name its topic; the sender need not. The rule exists in both cases: a deployment stack that
+// deleted it would leave the subscription without a rule. A subscription without a rule drops every message.
 @batchSize(8)
 resource replyRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
   for lane in range(0, lanes): {

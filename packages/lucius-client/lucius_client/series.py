@@ -41,7 +41,7 @@ T = TypeVar("T")
 PAGE = 100
 #: maximum seconds for which the API delays its response while nothing happens (decision 38)
 LONG_POLL_S = 20
-#: minimum seconds between two reads of a job, after a change and after none; they limit the load if an API does not
+#: minimum seconds between two reads of a job, after a change and after none. They limit the load if an API does not
 #: delay its responses
 _AFTER_CHANGE_S = 0.2
 _AFTER_NONE_S = 1.0

@@ -155,8 +155,8 @@ class Declared:
     subscription: str = ""
     #: returns the seconds between heartbeats for a payload, which may be invalid; None means those of the settings
     heartbeat_s: Callable[[Any], float | None] | None = None
-    #: name of the result's blob under `workspace_ref`, whose metadata then has the RESULT of a successful attempt; "":
-    #: each attempt writes a blob of its own for its RESULT
+    #: name of the result's blob under `workspace_ref`, whose metadata then has the RESULT of a successful attempt. With
+    #: "" each attempt writes a blob of its own for its RESULT
     result_name: str = ""
 
 

@@ -23,7 +23,7 @@ from shared.time_limits import time_limit
 #: maximum seconds of an admission call, including the opening of its link; no caller waits longer, since the sweeper
 #: replaces a lost one
 _CALL_S = 15.0
-#: maximum seconds of any other send, and of the first one, which opens the link: the end of a job and the next batch of
+#: maximum seconds of any other send, and of the first one, which opens the link. The end of a job and the next batch of
 #: hints wait for it
 _SEND_S, _OPEN_S = 2.0, 6.0
 #: content type of structured mode

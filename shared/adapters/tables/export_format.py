@@ -21,7 +21,7 @@ from shared.errors import ExportUnfit
 
 FORMAT = 1
 #: tables in the order of their export. The ledger is last: if a row of another table is older than its job, the sweeper
-#: repairs it as after a crash; a newer one has no such repair. The tenants come after the index: the sweeper finds a
+#: repairs it as after a crash. A newer one has no such repair. The tenants come after the index: the sweeper finds a
 #: tenant's jobs by the tenant's row
 ROLES = ("gates", "index", "feed", "rejected", "tenants", "ledger")
 #: start of an export's name; a digest of the account follows

@@ -71,7 +71,7 @@ class Step:
     initiated_at: datetime | None = None
     #: start of a backlog of the bus that explains why the attempt is silent
     backlog_since: datetime | None = None
-    #: end of the wait for that backlog, when it is checked again; moves without an EVENT row, so that a long backlog
+    #: end of the wait for that backlog, when it is checked again. It moves without an EVENT row, so that a long backlog
     #: does not fill the history
     backlog_until: datetime | None = None
     #: start of the wait for a dispatch limit of its service or lane; any other transition of the step clears these

@@ -28,7 +28,7 @@ SUSPENDED_AFTER = timedelta(days=1)
 _MAX_WAIT = timedelta(days=1)
 #: maximum time between two tries of a failing webhook; a longer gap means that it had no deliveries, not that it failed
 _TRIED_WITHIN = _MAX_WAIT + timedelta(hours=1)
-#: minimum time between two log entries and events about deliveries that were given up, so that an endpoint that refuses
+#: minimum time between two log entries and events about deliveries that were given up. So an endpoint that refuses
 #: everything does not block the writers of the feed
 LOGGED_EVERY = timedelta(minutes=1)
 #: maximum number of a job's callback URLs with the same host, so that jobs cannot flood a host with requests

@@ -13,7 +13,7 @@ from shared.core.events.hints import Hint
 from shared.operations.events.feed_writer import write_own
 from shared.operations.process.context import Context
 
-#: time for which a process sends all hints of a tenant whose feed it could not write: many processes write to it, and
+#: time for which a process sends all hints of a tenant whose feed it could not write. Many processes write to it, and
 #: `tell` writes up to a hundred hints together
 _QUEUED = timedelta(seconds=30)
 #: maximum tenants that a process leaves to `tell`; past that it tries all again

@@ -45,7 +45,7 @@ _YOUNG = timedelta(minutes=10)
 #: maximum tenants at the same time
 _AT_ONCE = 8
 #: conflicts after which the process of a commit leaves its hints to the queue. Each write after one of another process
-#: meets the first conflict; with 3 here, half of the hints of 3 jobs a second became messages, with 6 none
+#: meets the first conflict. With 3 here, half of the hints of 3 jobs a second became messages, with 6 none
 _OWN_TRIES = 6
 #: maximum seconds of that write, since the end of a job waits for it, and the hints of other tenants wait behind it
 _OWN_WRITE_S = 2.0

@@ -65,7 +65,7 @@ async def move_in_queue(
             return AdmittedJobs()
         place = active.counted_place
         if place.state is not PlaceState.ARRIVING and owed is Owed.STEP_OUT:
-            # Race place: a process that changed the job since may have moved its place; one that changes it from now on
+            # Race place: a process that changed the job since may have moved its place. One that changes it from now on
             # meets this write, or this write meets that one (`holds_slot`)
             found = await context.ledger.read(job_id)
             if found is None or places.find_owed(found.record.job, place) is not owed:

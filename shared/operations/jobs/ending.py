@@ -43,7 +43,7 @@ async def follow_end(
     # 2. Send its last hint. Before ACTIVE is deleted: from then on no sweep compares the job with the feed until it is
     # cleared (R71).
     hinted = context.events.hinting.begin(job, rows) if context.events is not None else None
-    # 3. Count its end at its dependants (R53). Before ACTIVE is deleted, by which the sweeper finds the others: until
+    # 3. Count its end at its dependants (R53). Before ACTIVE is deleted, by which the sweeper finds the others. Until
     # each has counted it, only the job's slot is free, and a call or the sweeper repeats the steps.
     if job.awaited and not (informed := await _notify_dependants(context, job)):
         if await freed.release_slot(context, job):

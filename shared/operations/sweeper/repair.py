@@ -292,7 +292,7 @@ async def _catch_up(
 async def _look(
     context: Context, orchestrations: Orchestrations, job: Job, step: Step, instance_id: str, shown: Shown
 ) -> None:
-    # an attempt that its orchestration does not wait for may never have been sent; that orchestration, or its
+    # an attempt that its orchestration does not wait for may never have been sent. That orchestration, or its
     # replacement, sends it with the same message id
     cancelling = job.status is JobStatus.CANCELLING
     if step.status is StepStatus.PROCESSING or (step.status.in_flight and (shown.awaits(step) or cancelling)):

@@ -52,8 +52,8 @@ from shared.ports.webhooks import FLOW, PROBE, TRY, DeliveryCall
 _CAUGHT_UP = 50
 #: maximum deliveries that one step of a flow starts
 FLOW_ROWS = 20
-#: number of oldest waiting deliveries, of which the one with the fewest tries is the probe, so that one that always
-#: fails does not block the webhook
+#: number of oldest waiting deliveries, of which the one with the fewest tries is the probe. So one that always fails
+#: does not block the webhook
 _PROBE_AMONG = 20
 _LINES = {
     HookAct.DISABLED: "HOOK_DISABLED",
