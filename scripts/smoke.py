@@ -3,8 +3,7 @@
 On a laptop, next to `make up`:  .venv/bin/python scripts/smoke.py
 Against Azure, signed in by az:  .venv/bin/python scripts/smoke.py --api https://... --blobs https://... --audience ID
 
-Exit codes: 0 the job SUCCEEDED, 1 it did not or took too long, 2 wrong usage, 3 no response of the API or the blob
-store.
+Exit codes: 0 the job SUCCEEDED, 1 it did not or took too long, 2 wrong usage, 3 no response of API or blob store.
 """
 
 from __future__ import annotations

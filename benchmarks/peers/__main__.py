@@ -2,8 +2,10 @@
 
 Systems: `LUCIUS`, `DBOS` (with PostgreSQL), `Celery` (with Redis), `Restate` (its server from npm). In each round each
 system starts in an empty folder and runs jobs to warm up. Then it runs jobs one at a time, then jobs of 64 concurrent
-callers, and ends. Steps do nothing: they are functions of the peer's own process. With `--worker external` they are
-messages to one external worker, which replies to each with an ACK and a RESULT over the system's own channel.
+callers, and ends.
+
+Steps do nothing: they are functions of the peer's own process. With `--worker external` they are messages to one
+external worker, which replies to each with an ACK and a RESULT over the system's own channel.
 
 This adds the system `by hand`, an app for such a job that is handwritten on Durable Functions. A peer that is not
 available is skipped, with the command that installs it. Missing programs go into `.lucius/peers`; nothing is installed

@@ -29,7 +29,7 @@ _MICROSOFT = MEASURED["figures"]["LUCIUS, Microsoft's host and worker"]
 #: CPU seconds of a 3-step job in Microsoft's host and worker
 MICROSOFT_HOST_S, MICROSOFT_WORKER_S = _MICROSOFT["host"] / 1000, _MICROSOFT["worker"] / 1000
 EMULATED_HOST_S = MEASURED["figures"]["LUCIUS, the emulated host"]["host"] / 1000
-#: counted by tests/lucius_service/test_cost.py, of a service on the kit that names its result. The result is written.
+#: counted by tests/lucius_service/test_cost.py, of a service on the kit that names its result: the result is written.
 #: The input and a missing record of the attempt are read. The metadata of the result is read and set. The copy of the
 #: job's result at `output_ref` is read and written
 BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_OTHERS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 1, 2, 2, 1, 1

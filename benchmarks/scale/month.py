@@ -24,8 +24,8 @@ _TIERS = {13: "BUS_STANDARD_OPERATIONS", 100: "BUS_STANDARD_OPERATIONS_100M", 25
 #: `ReceiverManager` begins again when one ends empty, `ServiceBusRetryOptions.TryTimeout` is a minute. A trigger with
 #: batches has one loop.
 IDLE_RECEIVES, IDLE_BATCH_RECEIVES = 16, 1
-#: polls of a trigger's source by the scale controller per minute: an assumption, since no source has their number
-#: (azure-functions-dotnet-worker issue 2902 saw polls at zero instances)
+#: polls of a trigger's source by the scale controller per minute: an assumption, since no source has their number.
+#: azure-functions-dotnet-worker issue 2902 saw polls at zero instances
 SCALE_LOOKS = 6
 #: polls of each queue of a task hub on Azure Storage by the scale controller per minute
 #: (azure-functions-durable-extension issue 391)
@@ -40,9 +40,10 @@ _SWEEPS, _PRUNES = MONTH_S / 60, MONTH_S / 3600
 _FEED_S = 0.015
 #: maximum jobs per second at which the committing processes write the feed, an estimate. Above it they lose too many
 #: writes to one another and leave them to `tell`. Measured for one tenant on Azurite (2026-11-28, six tries, one run of
-#: 25 s each, median write 2 to 5 ms): two processes left no hint to `tell` at 3 and at 10 jobs per second. Three left
-#: none at 3, and 19 % at 10. One process, which meets no conflict, left none at 27. Writes in Azure take longer, so
-#: that more are lost
+#: 25 s each, median write 2 to 5 ms).
+#:
+#: Two processes left no hint to `tell` at 3 and at 10 jobs per second. Three left none at 3, and 19 % at 10. One
+#: process, which meets no conflict, left none at 27. Writes in Azure take longer, so that more are lost
 _BY_COMMITS = 3.0
 #: peeks of a sweep: the dead-letter queue of each lane, and that of the shared queue
 _PEEKS = 17

@@ -30,7 +30,9 @@ function usesOf(job, step, start, end) {
 /**
  * Computes the rows of a timeline. `steps`: steps of the job; `events`: its events, oldest first; `until`: its end, or now.
  * Returns {start, end, rows, replies}. A row is {label, attempt, spans: [{use, from, to}], end: {text, bad}}, `from`
- * and `to` in seconds after the start. Replies are those that LUCIUS ignored: {at, text, event}.
+ * and `to` in seconds after the start.
+ *
+ * Replies are those that LUCIUS ignored: {at, text, event}.
  */
 export function timelineOf(steps, events, until) {
   const start = new Date(events[0].at).getTime();

@@ -2,8 +2,10 @@
 # Creates or updates the app registration of the API: tokens of version 2, LUCIUS's scopes as app roles, and one
 # delegated scope. With that, people can get a token through the Azure CLI. Prints its client id: the audience of tokens.
 # Usage: register_app.sh [--mark] SUBSCRIPTION ENVIRONMENT [CLIENT_ID]
-# A registration with the tag of both is updated only if CLIENT_ID names it. Any user of the tenant can create one with
-# that name. Additions of others stay. --mark: stores the id of a new registration in azd's environment, for postdown.sh.
+#
+# A registration with the tag of both is updated only if CLIENT_ID names it, since any user of the tenant can create one
+# with that name. Additions of others stay. --mark: stores the id of a new registration in azd's environment, for
+# postdown.sh.
 set -eu
 mark=
 [ "${1:-}" != --mark ] || { mark=yes; shift; }

@@ -1,7 +1,7 @@
 """The figures of docs/explanation/performance.md, from the records in docs/explanation/performance.
 
 `make bench`, `make bench-peers` and `make quality` write jobs.json, peers.json and quality.json. Two files were made
-once. microsoft.json is of programs that are not in this repository, and gates-before.json of the part `gates` at the
+once. microsoft.json is of programs that are not in this repository. gates-before.json is of the part `gates` at the
 commit before decision 45. The part `before` of quality.json is that of the commit before decision 63.
 """
 

@@ -1,9 +1,10 @@
 """Spans, and the contexts that make a job's spans one trace.
 
 JOB has the context of its `submit` span in `traceparent`. The ids of the spans of the job and of each attempt derive
-from the job, the step and the attempt number, so every process computes them. The directive carries its attempt's
-context, and a reply finds its attempt whether or not the service passes anything back. The process that commits the end
-of a job or an attempt emits its span, once (`shared.telemetry.committed`).
+from the job, the step and the attempt number. So every process computes them. The directive carries its attempt's
+context, and a reply finds its attempt whether or not the service passes anything back.
+
+The process that commits the end of a job or an attempt emits its span, once (`shared.telemetry.committed`).
 """
 
 from __future__ import annotations

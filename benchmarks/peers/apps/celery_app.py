@@ -2,9 +2,10 @@
 
 `acks_late` and `reject_on_worker_lost` as in https://docs.celeryq.dev/en/stable/userguide/tasks.html; the pool is the
 default, one process per core. `python -m benchmarks.peers.apps.celery_app` is the caller. It reads `JOBS AT_ONCE` from
-stdin, runs that number of jobs, and writes the seconds of each as a line of JSON. A job is a chain of three tasks. With
-the argument `external` it is a series of tasks: `begin` sends the first step to the worker, and `reply` takes each
-reply.
+stdin, runs that number of jobs, and writes the seconds of each as a line of JSON.
+
+A job is a chain of three tasks. With the argument `external` it is a series of tasks: `begin` sends the first step to
+the worker, and `reply` takes each reply.
 """
 
 from __future__ import annotations

@@ -86,9 +86,9 @@ class TableRows:
     ) -> list[T]:
         """Returns the objects of the first rows that can be decoded, at most `limit`, in key order.
 
-        `decode` returns None for a row that does not belong to the list. The query continues past such a row, and past
-        one that cannot be decoded. A page is shorter than its limit only at the end of its range. `unread` gets the
-        keys of rows that cannot be decoded. Raises Undecodable after `MAX_LEFT_OUT` of these.
+        `decode` returns None for a row that does not belong to the list. The query continues past such rows and
+        undecodable ones: a page is shorter than its limit only at the end of its range. `unread` gets the keys of rows
+        that cannot be decoded. Raises Undecodable after `MAX_LEFT_OUT` of these.
         """
         found: list[T] = []
         left_out = 0

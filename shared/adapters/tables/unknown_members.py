@@ -31,7 +31,7 @@ def keep(
     """Returns the row `after` with each part of `stored` that `before` does not have.
 
     `stored`: the row as read; None if there was none. `before`: the row that this release writes for the object that it
-    read. For a row without JSON objects, the names of its columns are enough. `parts`: columns with continuations
+    read; without JSON objects, the names of its columns are enough. `parts`: columns with continuations
     (`columns.split_json`). `whole`: names of columns and JSON members that are single values; if this release changes
     one, nothing of the old value stays.
     """

@@ -2,8 +2,9 @@
 
 A tenant admits jobs while fewer of its jobs are active than its share has slots. So an admission costs no more than
 with the tenant's own quotas. The allocation record has each tenant's grant. An allocation reclaims slots that other
-tenants are due, writes the record, and grants the free slots. The sum of the grants exceeds the limit only by jobs that
-were active before.
+tenants are due, writes the record, and grants the free slots.
+
+The sum of the grants exceeds the limit only by jobs that were active before.
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(g
 ```
 
 Each opening begins an epoch. Only ends of jobs that were admitted in it count. Earlier jobs may have waited for a
-service that was down, and do not show the service's present state. Half-open is a limit: it doubles after that many
-good ends. It grows by one in each cool-down without an end, so that no lost, paused or slow job keeps it low.
+service that was down, and do not show the service's present state.
+
+Half-open is a limit: it doubles after that many good ends. It grows by one in each cool-down without an end, so that no
+lost, paused or slow job keeps it low.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes the tenant's event feed from hints: exactly once, ordered per job, without gaps (R72).
 
 HEAD's ETag orders all writers of a tenant's feed. It also proves that the process's memory of HEAD and of the last
-event of each job is current. No other process can have written since. So a batch of hints costs one transaction. Rows
-are read only for a job whose hint does not continue where the feed ends.
+event of each job is current: no other process wrote since. So a batch of hints costs one transaction. Rows are read
+only for a job whose hint does not continue where the feed ends.
 """
 
 from __future__ import annotations

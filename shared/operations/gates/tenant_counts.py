@@ -49,8 +49,9 @@ async def count_all(
     tenants follow.
 
     A tenant that cannot be counted keeps its last count. Without one it gets the rest of the limit as a reserve
-    (`AllocationRecord.uncounted`). So the other tenants keep their slots and no sum exceeds the limit. Each allocation
-    reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
+    (`AllocationRecord.uncounted`). So the other tenants keep their slots and no sum exceeds the limit.
+
+    Each allocation reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
     """
     awake = await context.index.awake_tenants(now=now)
     tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (record.opening or ""))

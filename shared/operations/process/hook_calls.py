@@ -50,7 +50,7 @@ class HookCalls:
         """Reserves a slot for one call. False: the tenant has no further slot.
 
         A tenant gets another slot only while it uses fewer than are free. So with slow endpoints one tenant has at most
-        half of the slots, and each next one half of the rest: 8, 4, 2, 1 and 1.
+        half of the slots. Each next one has half of the rest: 8, 4, 2, 1 and 1.
         """
         tenant = delivery[0]
         free = PLACES - self._of_tenants.total()

@@ -1,8 +1,8 @@
 """An append-only file next to the database, for changes that are too frequent for a transaction each (decision 0008).
 
 A delivery counts when its lock ends in any way, so its count must be stored before the receiver has the message.
-Completing a message removes it. Sending a message uses a number. A line at the end of a file costs a microsecond where
-a transaction costs twenty, and survives the process too. Lines are JSON; of those about one message or entity, the last
+Completing a message removes it; sending one uses a number. A line at the end of a file costs a microsecond where a
+transaction costs twenty, and survives the process too. Lines are JSON; of those about one message or entity, the last
 is valid:
 
     [count, sequence number, entity]    the delivery count if the broker dies now, instead of that of the row

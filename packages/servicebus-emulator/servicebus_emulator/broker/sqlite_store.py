@@ -2,8 +2,10 @@
 
 Changes wait in memory until `commit` writes them in one transaction. A burst of messages costs one commit, and a
 message that is sent and completed in between costs nothing. `synchronous=NORMAL` keeps commits when the process dies; a
-power cut may lose the last ones. More frequent changes are written to a second file, see `journal`. Entities are stored
-by lower-case path, because their names ignore case.
+power cut may lose the last ones.
+
+More frequent changes are written to a second file, see `journal`. Entities are stored by lower-case path, because their
+names ignore case.
 """
 
 from __future__ import annotations
