@@ -35,11 +35,11 @@ class Candidate:
     quote: str
     #: the headings above it
     context: str = ""
-    #: of a value its label; "": it is a sentence or a row
+    #: label of a value; "" for a sentence or a row
     label: str = ""
-    #: of a label what stands after it
+    #: text after the label
     value: str = ""
-    #: of a row its cells, each with the heading of its column, or with ""
+    #: cells of a row, each with the heading of its column, or with ""
     cells: tuple[tuple[str, str], ...] = ()
     #: two sentences
     is_pair: bool = False

@@ -76,5 +76,5 @@ def subjects(question: str) -> list[str]:
 
 
 def _first_words(question: str) -> list[bool]:
-    """For each word, `True` if it is the first of a sentence."""
+    """Returns `True` for each word that is the first of a sentence, else `False`."""
     return [place == 0 for sentence in _END.split(question) for place, _ in enumerate(tokens(sentence))]

@@ -1,7 +1,7 @@
 """Explains in one paragraph why a job is in its state, and lists the possible next events.
 
-The list is made by the same `apply` that decides, on the same rows. It names the rows of the transition tables that
-would be used, as the last transition names those that were used.
+The list comes from `apply`, which also decides on real events, with the same stored rows. It cites the rows of the
+transition tables that each event would use, as the last transition cites those that it used.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def _payload(protocol: Protocol, at: str) -> JsonObject:
     [step] = steps
     flat: JsonObject = parts[step]
     if protocol.schemas.get(step, {}).get("additionalProperties") is not False:
-        # an object with only the step's name as a member is that step's part
+        # an object whose only field is the step's name has the parameters of that step in this field
         named = {"type": "object", "properties": {step: {"type": "object"}}, "required": [step], "maxProperties": 1}
         flat = {"allOf": [{"type": "object"}, flat, {"not": named}]}
     return {"anyOf": [flat, keyed | {"required": [step]}]}

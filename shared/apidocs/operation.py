@@ -100,7 +100,7 @@ def _body(route: Route) -> JsonObject | None:
     return {"required": route.body_required, "content": content}
 
 
-#: without a type: for a tool that only knows JSON, the lines are not a string
+#: without `type`: tools that only support JSON would reject a body that is not a JSON string
 _LINES = {
     "pattern": r"[^ \t\n\r\v\f]",
     "description": "One job request per line, at most 1,000. Blank lines are skipped.",

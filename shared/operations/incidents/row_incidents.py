@@ -56,9 +56,9 @@ async def open_row(context: Context, subject: str, code: str, detail: str) -> No
 async def settle_rows(
     context: Context, listed: Collection[IncidentRow], fine: Collection[str], *, quiet_too: bool = True
 ) -> None:
-    """Settles the open incidents of the rows in `fine`, and with `quiet_too` those that no failure has renewed.
+    """Resolves the open incidents of the rows in `fine`, and with `quiet_too` those that no failure has renewed.
 
-    `fine`: keys of rows at which work succeeded since. An incident that cannot be settled is left for the next sweep.
+    `fine`: keys of rows at which work succeeded since. The next sweep retries an incident that cannot be resolved.
     """
     now = context.clock.now()
 

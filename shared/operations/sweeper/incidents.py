@@ -53,10 +53,10 @@ async def look_at_directory(one: Pass, is_over: IsOver) -> None:
 
 
 async def settle_row_incidents(one: Pass, is_over: IsOver) -> None:
-    """Settles incidents of rows at which work has succeeded; the first share also those that no failure renewed.
+    """Resolves incidents of rows at which work has succeeded.
 
-    Each sweep checks the 1,000 incidents that were opened last, the first sweep of each hour all. Raises Contended,
-    LedgerUnavailable.
+    The first share also resolves incidents that no failure has renewed for two hours. Each sweep checks the 1,000
+    incidents that were opened last. The first sweep of each hour checks all. Raises Contended, LedgerUnavailable.
     """
     if one.share.number and not one.fine:
         return
