@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measured import RECORDED, measured, write
-from benchmarks.quality.constants import compare
 from benchmarks.quality.documents import DEVELOPMENT_SEED, HALVES
 from benchmarks.quality.measure import Figures, Services, measure
 from benchmarks.quality.model_endpoint import serve
+from benchmarks.quality.sensitivity import compare
 
 
 def main(arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measured import RECORDED
-from benchmarks.quality import constants, judge
+from benchmarks.quality import judge, sensitivity
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.documents import DEVELOPMENT_SEED, HALVES, Question, make_documents
 from benchmarks.quality.measure import Figures, Services, measure
@@ -64,10 +64,10 @@ def test_each_constant_is_changed_alone_and_restored(services: Services, monkeyp
         seen.append({**constants_now(), **services.payloads["embedding"], **services.payloads["sis"]})
         return Figures(questions=Counter(text=1, absent=1, near=1))
 
-    monkeypatch.setattr(constants, "measure", record)
+    monkeypatch.setattr(sensitivity, "measure", record)
     before = constants_now()
-    named = [(name, value) for name, value, _ in constants.compare(services)][1:]
-    for (name, value), state in zip(named, seen[len(constants.SEEDS) :: len(constants.SEEDS)], strict=True):
+    named = [(name, value) for name, value, _ in sensitivity.compare(services)][1:]
+    for (name, value), state in zip(named, seen[len(sensitivity.SEEDS) :: len(sensitivity.SEEDS)], strict=True):
         assert {key for key in state if state[key] != before.get(key)} == {name}
         assert f"{state[name]:g}" == value
     assert constants_now() == before
@@ -76,7 +76,7 @@ def test_each_constant_is_changed_alone_and_restored(services: Services, monkeyp
 
 def constants_now() -> dict[str, object]:
     modules = [structure, candidates, layout, pages, passages, retrieval, answer_kind]
-    return {name: vars(module)[name] for module in modules for name in constants.VALUES if name in vars(module)}
+    return {name: vars(module)[name] for module in modules for name in sensitivity.VALUES if name in vars(module)}
 
 
 def test_there_are_enough_documents_and_questions() -> None:

@@ -1,4 +1,4 @@
-"""`make quality CONSTANTS=1`: what each constant of the services does to answers, on documents with text layers."""
+"""Measures the effect of each constant of the services on answers, on documents with text layers."""
 
 from __future__ import annotations
 
