@@ -240,6 +240,7 @@ class Feeds:
         for tenant, head in self.feed.heads.items():
             if self.topic.whole[tenant] < head.number:
                 yield f"the topic has {self.topic.whole[tenant]} events of {tenant}, its feed {head.number}"
+        yield from self.heads.unfinished()
 
     def check(self) -> None:
         """Checks that each public event is there once, and those of each job, gate and incident in their order."""
