@@ -167,7 +167,7 @@ def test_a_page_shows_a_jobs_progress_to_its_end(api: Live, page: Page) -> None:
         service.reply(directive, "ACK", progress=0.4)
         page.wait_for_function("document.querySelector('ol').textContent.includes('PROCESSING 0.4')")
         service.reply(directive, "RESULT")
-    page.wait_for_function("document.title === 'It has ended'")
+    page.wait_for_function("document.title === 'The job has ended'")
     assert [line.split()[:2] for line in shown_on(page)] == [
         [str(each["seq"]), each["type"]] for each in events_of(own, job_id)
     ]
@@ -275,7 +275,7 @@ def test_a_browsers_own_reader_goes_on_after_an_outage(
         assert (answer.status_code, 5_000 <= int(first.removeprefix("retry: ")) <= 10_000) == (200, True)
     assert "ended" not in page.title()
     own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
-    page.wait_for_function("document.title === 'It has ended'")
+    page.wait_for_function("document.title === 'The job has ended'")
     # each of them has been answered by now
     assert max(gaps_ms(met)) >= 5_000
     assert [int(line.split()[0]) for line in shown_on(page)] == [each["seq"] for each in events_of(own, job_id)]
