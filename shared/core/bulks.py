@@ -27,7 +27,7 @@ class BulkAction(StrEnum):
 
 
 class BulkState(StrEnum):
-    """The state of a bulk operation. An ended one changes only by results of actions that had already started."""
+    """The state of a bulk operation. After its end, only results of actions that had already started change it."""
 
     RUNNING = "RUNNING"
     DONE = "DONE"
@@ -35,7 +35,7 @@ class BulkState(StrEnum):
 
 
 class ItemState(StrEnum):
-    """The result for one job."""
+    """The result of a bulk operation for one job."""
 
     #: not tried yet, or refused temporarily
     OPEN = "OPEN"
@@ -46,7 +46,7 @@ class ItemState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Bulk:
-    """A bulk operation. Its counts change in the same transaction as its items, so they always add up."""
+    """A bulk operation. Its counts change in the same transaction as its items, so the counts always equal the items."""
 
     bulk_id: str
     #: normalised tenant id

@@ -47,7 +47,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def parse_instant(name: str, value: Any) -> datetime:
-    """Parses a time. Raises FilterInvalid."""
+    """Parses an ISO 8601 timestamp with a time zone. Raises FilterInvalid."""
     try:
         # an unescaped + in a query is a space
         instant = datetime.fromisoformat(_text(name, value).strip().replace(" ", "+"))
@@ -60,7 +60,7 @@ def parse_instant(name: str, value: Any) -> datetime:
 
 
 def parse_label(name: str, value: Any) -> tuple[str, str]:
-    """Parses a label and its value. Raises FilterInvalid."""
+    """Parses `key:value` of a label. Raises FilterInvalid."""
     key, colon, expected = _text(name, value).partition(":")
     if not key or not colon:
         raise FilterInvalid(name, "label must be key:value")
@@ -151,7 +151,7 @@ class JobFilter:
 
     @property
     def is_keyed(self) -> bool:
-        """Returns whether the filter names a key that few jobs have."""
+        """Returns whether the filter names an idempotency key or a correlation id."""
         return self.idempotency_key is not None or self.correlation_id is not None
 
     @property
@@ -175,7 +175,7 @@ class JobFilter:
         )
 
     def has_time(self, created_at: datetime) -> bool:
-        """Returns whether that creation time is within `since` and `until`."""
+        """Returns whether a creation time is within `since` and `until`."""
         return (self.since is None or created_at >= self.since) and (self.until is None or created_at < self.until)
 
 
@@ -211,7 +211,7 @@ Filter = TypeVar("Filter", JobFilter, IncidentFilter)
 
 
 def has_only(given: JobFilter | IncidentFilter, *names: str) -> bool:
-    """Returns whether no other field than these is set."""
+    """Returns whether only these fields are set."""
     return all(getattr(given, each.name) is None for each in fields(given) if each.name not in names)
 
 

@@ -95,7 +95,7 @@ class IncidentEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """The end of an open incident: its state, actor and reason."""
+    """The closing of an open incident: final state, actor and reason."""
 
     state: IncidentState
     actor: str
@@ -138,9 +138,9 @@ def escalates(job: Job) -> bool:
 
 
 def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
-    """Returns the incident that a job's end opens. Every process that writes the end makes the same one.
+    """Returns the incident that a job's end opens. Every process that writes the end makes the same incident.
 
-    None: the job did not fail permanently, or another job has already replaced it.
+    Returns None if the job did not fail permanently, or another job has already replaced it.
     """
     if not escalates(job) or job.redriven_by is not None:
         return None

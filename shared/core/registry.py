@@ -81,7 +81,8 @@ class Protocol:
 class Registry:
     """Protocols by job type, each in one or several versions.
 
-    New jobs follow the highest version. If that one is ramped, the other jobs follow the highest version below it.
+    New jobs follow the highest version. If the highest version is ramped, the other jobs follow the highest version
+    below it.
     """
 
     def __init__(self, protocols: Iterable[Protocol], services: Mapping[str, str] | None = None) -> None:
@@ -102,14 +103,14 @@ class Registry:
         return next((each for each in versions if each.definition.ramp_percent is None), None)
 
     def versions(self, request_type: str) -> Sequence[Protocol]:
-        """Returns all versions of a job type, the highest first. Empty: the type is unknown."""
+        """Returns all versions of a job type, the highest first; an empty sequence for an unknown type."""
         return self._versions.get(request_type, ())
 
     def select(self, request_type: str, identity: str) -> Protocol | None:
         """Returns the version for the request whose idempotency record has the hash `identity`.
 
-        The same request selects the same version until the ramp changes. A ramp that rises keeps its requests. None:
-        the job type is unknown.
+        The same request selects the same version until the ramp changes. A ramp that rises keeps the requests that it
+        selected. Returns None for an unknown job type.
         """
         newest, *_ = self._versions.get(request_type, (None,))
         if newest is None or newest.definition.ramp_percent is None:

@@ -102,7 +102,7 @@ def find_wait_bucket(wait: timedelta) -> int:
 
 
 def group_in(groups: Mapping[Group, object], group: Group) -> Group:
-    """Returns the group that counts the job: one without its source if the limit of groups is reached."""
+    """Returns the group that counts the job. If the limit of groups is reached, the group has no source."""
     return group if group in groups or len(groups) < MAX_GROUPS else (group[0], OTHERS)
 
 

@@ -16,7 +16,7 @@ QUOTA_LOG, INCIDENT_LOG = "quota:", "incident:"
 
 @dataclass(frozen=True, kw_only=True)
 class DayHead:
-    """Row number `seq` and its hash: the last row of its UTC day."""
+    """The number and hash of the last row of a history on one UTC day."""
 
     #: job id, `quota:ID` or `incident:ID`
     name: str
@@ -51,7 +51,7 @@ def latest(*heads: DayHead) -> tuple[DayHead, ...]:
 
 
 def day_of(at: datetime) -> date:
-    """Returns the UTC day."""
+    """Returns the UTC day of a time."""
     return at.astimezone(UTC).date()
 
 

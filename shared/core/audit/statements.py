@@ -23,9 +23,9 @@ ANCHOR_TYPE = "https://lucius.dev/audit/anchor/v1"
 def heads_statement(
     tenant: str, since: datetime, until: datetime, heads: Sequence[DayHead], *, page: int, last: bool, previous: str
 ) -> bytes:
-    """Returns the payload of one page of heads. Every event of the window has a head in one of its pages.
+    """Returns the payload of one page of heads. Every event of the window has a head in one page of the window.
 
-    `previous`: SHA-256 of the payload of the previous page, or "".
+    `previous`: SHA-256 of the payload of the previous page; "" for the first page.
     """
     lines = [head.line for head in heads]
     predicate = {
@@ -44,7 +44,7 @@ def anchor_statement(day: date, previous: str, parts: Sequence[str]) -> bytes:
     """Returns the payload of a day's anchor.
 
     `parts`: SHA-256 of each tenant's file, for tenants with an event that day. `previous`: SHA-256 of the payload of
-    the previous day, or "".
+    the previous day; "" for the first day.
     """
     ordered = sorted(parts)
     predicate = {"day": day.isoformat(), "previous": previous, "parts": ordered}

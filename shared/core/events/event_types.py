@@ -2,7 +2,7 @@
 
 `/v1/schemas/events/{type}`, docs/asyncapi.json and docs/reference/events.md are made from these types. The models are
 TypedDicts, so a payload is a plain dict and a commit does not pay for validation. Tests validate the events that the
-app writes (`tests/event_checks.py`). A later version may add members to a payload, and removes none.
+app writes (`tests/event_checks.py`). A later version can add members to a payload, but never removes one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 class PublicType(StrEnum):
-    """Types in the order of a job's life, then those of incidents, quotas and webhooks.
+    """The public types: those of jobs in the order of a job's life, then those of incidents, quotas and webhooks.
 
-    Each has a text that states when the event occurs.
+    Each type has a text with the cause of the event.
     """
 
     meaning: str
@@ -88,7 +88,7 @@ TERMINAL = frozenset({PublicType.COMPLETED, PublicType.FAILED, PublicType.CANCEL
 
 
 class Omitted(TypedDict):
-    """Replaces a value of more than `MAX_VALUE_BYTES`."""
+    """The replacement of a value of more than `MAX_VALUE_BYTES`."""
 
     omitted: Annotated[int, Field(ge=1)]
     href: str

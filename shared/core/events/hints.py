@@ -2,7 +2,7 @@
 
 A hint names EVENT rows of a job, or entries of a quota's or incident's log. It is advisory: the writer reads the
 ledger, or continues from the last number that the feed has of that subject. A lost, repeated, late or reordered hint
-costs a read or a minute, and never an event.
+causes one more read or a delay of a minute, and never a lost event.
 """
 
 from __future__ import annotations

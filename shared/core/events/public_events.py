@@ -2,7 +2,7 @@
 
 Two literal tables decide: the public types that an EVENT row type may mean, in order, and the public type of the job's
 own transition. A test checks that each EVENT type and each transition has an entry. The events depend on the row and on
-unchanging JOB columns only, so every process makes the same ones.
+unchanging JOB columns only, so every process makes the same events.
 
 `number_event` adds the deployment and the position in the feed. A public event is a CloudEvent 1.0.
 """
@@ -115,7 +115,7 @@ class Issuer:
 
 
 def find_public_types(event: Event) -> tuple[PublicType, ...]:
-    """Returns the public types that the EVENT row means, in order. Empty for a row type of a later release."""
+    """Returns the public types that the EVENT row means, in order; an empty list for a row type of a later release."""
     allowed = ROWS.get(event.type)
     if allowed is None:
         return ()

@@ -51,7 +51,7 @@ INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
 
 
 def feed_of(tenant: str | None) -> str:
-    """Returns the tenant of the feed. None for `*` and None, which are not tenants."""
+    """Returns the tenant whose feed gets the events; None for `*` and None, which are not tenants."""
     return PLATFORM if tenant is None or tenant == EVERY else tenant
 
 

@@ -60,10 +60,10 @@ class AdmissionResult:
 
 
 class AdmissionRound:
-    """Repeatedly admits the first job of the queue with the lowest rank among those with open quotas.
+    """A round of admissions: each admits the first job of the queue with the lowest rank among queues with open quotas.
 
-    Use: while `next_queue()` returns a queue, pass its first rows, `room` and one more, to `add_rows`; then read
-    `result`. A queue is read only when its turn comes.
+    Use: while `next_queue()` returns a queue, pass its first `room + 1` rows to `add_rows`; then read `result`. A queue
+    is read only when its turn comes.
     """
 
     def __init__(
@@ -174,8 +174,8 @@ def is_open(admission: AdmissionState, directory: Directory, number: int, now: d
 def evaluate_queue(
     admission: AdmissionState, directory: Directory, queue: WaitingQueue, now: datetime
 ) -> list[GateVerdict]:
-    """Returns the verdict of each quota on the queue. Without its emergency rule, an emergency queue counts as an
-    ordinary one.
+    """Returns the verdict of each quota on the queue. If the tenant has no emergency rule, an emergency queue counts as
+    an ordinary queue.
     """
     emergency = queue.emergency and is_emergency(admission, directory, EMERGENCY)
     return evaluate_gates(admission, directory, queue, now, emergency=emergency)
@@ -214,8 +214,8 @@ def find_next_wake_up(
     """Returns the next time at which a queue opens, or the tenant's own quotas open so that it can request an
     allocation.
 
-    None: only the end of a job or an operator opens one. An `exhausted` queue waits for the end of a job that left it,
-    or for the sweeper.
+    Returns None if only an ended job or an operator can open a queue. An `exhausted` queue waits for the end of a job
+    that left the queue, or for the sweeper.
     """
     found: list[datetime] = []
     for number, queue in admission.queues.items():

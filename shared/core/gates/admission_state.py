@@ -38,7 +38,7 @@ _AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """The job fields that its quotas use."""
+    """The fields of a job that the job's quotas use."""
 
     job_id: str
     job_type: str
@@ -63,13 +63,15 @@ class Candidate:
 
 
 def compute_rank(created_at: datetime, priority: str) -> int:
-    """Returns milliseconds since 1970; high priority counts as half an hour older, low as half an hour younger."""
+    """Returns the creation time in milliseconds since 1970; half an hour earlier for high priority, later for low
+    priority.
+    """
     at = created_at - _AGE.get(priority, timedelta())
     return max(0, (at - _EPOCH) // timedelta(milliseconds=1))
 
 
 class BlockReason(StrEnum):
-    """The reason for which a quota stops a job."""
+    """The reason why a quota stops a job."""
 
     HELD = "HELD"
     FULL = "FULL"

@@ -1,8 +1,8 @@
-"""Allocates a quota over all tenants among the tenants (R54). Pure.
+"""Allocates a quota over all tenants among the tenants (R54).
 
 A tenant admits jobs while fewer of its jobs are active than its share has slots. So an admission costs no more than
-with the tenant's own quotas. The allocation record has each tenant's grant. An allocation reclaims slots that other
-tenants are due, writes the record, and grants the free slots.
+with the tenant's own quotas. The allocation record has each tenant's grant. An allocation reclaims slots that are due
+to other tenants, writes the record, and grants the free slots.
 
 The sum of the grants exceeds the limit only by jobs that were active before.
 """
@@ -76,12 +76,12 @@ class AllocationRecord:
 
     @property
     def is_limited(self) -> bool:
-        """Returns whether its breaker is not closed."""
+        """Returns whether the quota's breaker is open or half-open."""
         return self.breaker is not None and self.breaker.state is not BreakerState.CLOSED
 
 
 def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
-    """Grants the rest of the limit to each uncounted tenant, since it may use all of it."""
+    """Grants the rest of the limit to each uncounted tenant, since one such tenant may use the whole rest."""
     counted = sum(account.granted for tenant, account in record.accounts.items() if tenant not in record.uncounted)
     rest = max(0, limit - counted)
     reserved = {
@@ -93,7 +93,7 @@ def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
 
 
 def count_unread_grants(record: AllocationRecord, unread: Collection[str]) -> int:
-    """Returns the slots reserved for tenants that could not be read. Several share one reserve."""
+    """Returns the slots reserved for tenants that could not be read. Several such tenants share one reserve."""
     reserves = [record.accounts[tenant].granted for tenant in unread if tenant in record.uncounted]
     counted = sum(record.accounts[tenant].granted for tenant in unread if tenant not in record.uncounted)
     return counted + max(reserves, default=0)
@@ -131,7 +131,7 @@ def count_used(demand: Demand, granted: int) -> int:
 def has_room(record: AllocationRecord, max_active: int | None, tenant: str, active: int, now: datetime) -> bool:
     """Returns whether an allocation now could grant another slot to the tenant, which has `active` active jobs.
 
-    An estimate: the record has other tenants' jobs as of the last allocation.
+    The result is an estimate, since the record has other tenants' jobs as of the last allocation.
     """
     limit = count_slots(max_active, record.breaker, (), now)
     others = sum(account.used for each, account in record.accounts.items() if each != tenant)
@@ -139,8 +139,8 @@ def has_room(record: AllocationRecord, max_active: int | None, tenant: str, acti
 
 
 def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
-    """Returns the tenants to keep: those with slots or demand, and, up to half the maximum, those whose jobs ended
-    recently.
+    """Returns the tenants to keep: those with slots or demand, and, up to half the maximum, those with job ends in the
+    last six hours.
     """
     found = {demand.tenant for demand in demands if demand.needed or demand.earlier or granted[demand.tenant]}
     if has_breaker:
@@ -152,7 +152,9 @@ def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: date
 
 
 def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict[str, Account]:
-    """Returns the accounts with the slot time of now. A tenant that did not wait starts level with the waiting ones."""
+    """Returns the accounts with the slot time until now. A tenant that did not wait starts level with the waiting
+    tenants.
+    """
     before = {demand.tenant: record.accounts.get(demand.tenant, Account()) for demand in demands}
     after = {}
     for demand in demands:
@@ -179,7 +181,7 @@ def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict
 def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
     """Returns the slots of each tenant. Each slot goes to the tenant with the least slot time by its weight.
 
-    In a full record, tenants without demand get none.
+    In a full record, tenants without demand get no slots.
     """
     if len(demands) >= MAX_TENANTS and (idle := {demand.tenant: 0 for demand in demands if not demand.needed}):
         return compute_targets(limit, [demand for demand in demands if demand.needed], accounts) | idle
@@ -245,8 +247,8 @@ def grant_tokens(
     *,
     limited: bool,
 ) -> tuple[AllocationRecord, dict[str, Account], bool]:
-    """Grants starts of the quota's rate to jobs that have a slot, in the same order. Returns `True` if more are
-    requested.
+    """Grants starts of the quota's rate to jobs that have a slot, first to the tenant with the least slot time. Returns
+    `True` if jobs request more starts.
 
     `limited`: the quota also grants slots.
     """
@@ -270,7 +272,7 @@ def grant_tokens(
 
 
 def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
-    """Returns the time when the quota's rate allows another start; None if now, or the quota has no rate."""
+    """Returns the time when the quota's rate allows another start; None if it does now, or the quota has no rate."""
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
@@ -280,8 +282,8 @@ def reclaim(share: QuotaShare, target: int, epoch: int) -> QuotaShare | None:
 
 
 def grant(share: QuotaShare, account: Account, slots: int, epoch: int) -> QuotaShare:
-    """Returns the share with its grant from the record. Unchanged if a later allocation has reclaimed slots, since the
-    slots would be granted twice.
+    """Returns the share with its grant from the record. Returns the share unchanged if a later allocation has reclaimed
+    slots, so that no slot is granted twice.
     """
     if share.epoch > epoch:
         return share

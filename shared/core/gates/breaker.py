@@ -1,5 +1,5 @@
-"""The states of a job type's circuit breaker (R61): while most jobs of a type end badly, no job starts, then few, then
-all. Pure.
+"""The states of a job type's circuit breaker (R61): after too many bad ends of jobs, no job starts, then a limited
+number, then all.
 
 ```
 CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(good ends, or none waits)--> CLOSED
@@ -9,8 +9,8 @@ CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(g
 Each opening begins an epoch. Only ends of jobs that were admitted in it count. Earlier jobs may have waited for a
 service that was down, and do not show the service's present state.
 
-Half-open is a limit: it doubles after that many good ends. It grows by one in each cool-down without an end, so that no
-lost, paused or slow job keeps it low.
+Half-open is a limit on active jobs. It doubles after as many good ends as the limit. It grows by one in each cool-down
+without an end, so that no lost, paused or slow job keeps the limit low.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_LIMIT = 32
 
 
 class BreakerState(StrEnum):
-    """The state of a breaker, which decides how many jobs can start."""
+    """The state of a breaker, which decides on the number of jobs that can start."""
 
     #: every job may start
     CLOSED = "CLOSED"
@@ -73,7 +73,7 @@ class JobEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class Breaker:
-    """The state of a breaker. Before the first end it equals a new one."""
+    """The stored values of a breaker. Before the first end they equal those of a new breaker."""
 
     state: BreakerState = BreakerState.CLOSED
     #: number of openings and resets; the end of a job counts only in the epoch of its admission
@@ -133,7 +133,7 @@ def find_limit(breaker: Breaker, now: datetime) -> int | None:
 
 
 def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
-    """Returns the time of its next change without an end; None if it has no limit."""
+    """Returns the time of the breaker's next change if no job ends; None if the breaker has no limit."""
     advanced = advance(breaker, now)
     if advanced.state is BreakerState.OPEN:
         return advanced.until
@@ -182,7 +182,7 @@ def count_ends(
 ) -> Breaker:
     """Returns the breaker of a quota over all tenants after the uncounted ends in `rings`.
 
-    An end that arrives after fifty later ones does not count.
+    An end that arrives after fifty later ends does not count.
     """
     new = merge_ends(rings, now)
     if len(breaker.ring) == MAX_ENDS:

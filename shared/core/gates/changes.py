@@ -1,7 +1,7 @@
-"""Changes of a quota by operators: its rule, a hold, a throttle (R48). Pure.
+"""Changes of a quota by operators: its rule, a hold, a throttle (R48).
 
 `shared.operations.quotas.quotas` writes them. A change without effect returns the state that it was given, so that a
-repeated request leaves no trace.
+repeated request writes nothing.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _patch_breaker(found: BreakerRule | None, patch: Mapping[str, Any] | None) -
 
 
 def shorten(reason: str) -> str:
-    """Returns the reason, shortened for a hold or a throttle."""
+    """Returns the reason of a hold or a throttle, shortened to `MAX_REASON` characters."""
     return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"
 
 
@@ -107,7 +107,7 @@ def measure(state: GateState) -> int:
 
 
 def apply_hold(state: GateState, hold: Hold, now: datetime) -> GateState:
-    """Sets a hold. Raises QuotaForbidden if it would shorten an operator's hold."""
+    """Sets a hold. Raises QuotaForbidden if a tenant's own caller tries to extend an operator's hold."""
     found = state.hold
     if found is not None and found.is_on(now):
         if (found.until, found.reason, found.own) == (hold.until, hold.reason, hold.own):
@@ -137,8 +137,8 @@ def apply_reset(state: GateState) -> GateState:
 
 
 def apply_resume(state: GateState, now: datetime, *, own: bool) -> GateState:
-    """Ends hold and throttle. `own`: only those that the tenant's own callers made. Raises QuotaForbidden if only an
-    operator's are in effect.
+    """Ends the hold and the throttle. `own`: end only a hold and a throttle of the tenant's own callers. Raises
+    QuotaForbidden if only those of an operator are in effect.
     """
     hold = state.hold if state.hold is not None and state.hold.is_on(now) else None
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
@@ -187,7 +187,7 @@ def record_change(
 
 
 def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateState:
-    """Gives the state's breaker a new epoch, numbered after the last epoch of its type."""
+    """Returns the state with a new epoch of its breaker, numbered after the last epoch of its type."""
     epochs = [state.breaker.epoch if state.breaker is not None else 0 for state in (before, after)]
     if after.breaker is None or epochs[0] == epochs[1]:
         return after
@@ -224,7 +224,7 @@ def is_in_use(admission: AdmissionState, now: datetime) -> bool:
 def apply_change(
     admission: AdmissionState, state: GateState, directory: Directory, now: datetime, *, is_fed: bool = False
 ) -> AdmissionState:
-    """Returns the admission state with the changed quota. An idle quota is removed: its log has everything.
+    """Returns the admission state with the changed quota. Removes an idle quota, since its log has every change.
 
     `is_fed`: the deployment has feeds. Then an idle quota stays, while there is room, until the tenant's feed has its
     log (R79).

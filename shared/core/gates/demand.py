@@ -1,4 +1,4 @@
-"""A tenant's demand for a quota over all tenants, computed from its admission state (R54). Pure."""
+"""A tenant's demand for a quota over all tenants, computed from its admission state (R54)."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetim
 def find_due_allocations(
     before: AdmissionState, after: AdmissionState, directory: Directory, now: datetime
 ) -> list[tuple[Gate, bool]]:
-    """Returns the quotas that need an allocation after a change; True: the tenant requests more.
+    """Returns the quotas that need an allocation after a change, each with `True` if the tenant requests more slots.
 
     A tenant that requested before is already in the allocation record. A tenant with an active job above its slots
     reports each end. A tenant whose requests end reports once: the allocation takes its free slots, so each later end

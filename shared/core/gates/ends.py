@@ -1,4 +1,4 @@
-"""Changes of an admission state's breakers by ends of jobs and by time, with their log entries (R62). Pure."""
+"""Changes of an admission state's breakers by ends of jobs and by time, with their log entries (R62)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _LOG_TYPES = {
 class Freed:
     """A FREED row: a job that left and is still in its tenant's counts (R49).
 
-    The transaction that removes the job's ACTIVE row creates it, so the counts are never too low. The tenant's next
-    turn subtracts the job and deletes the row.
+    The transaction that removes the job's ACTIVE row creates the FREED row, so the counts are never too low. The
+    tenant's next turn subtracts the job and deletes the row.
     """
 
     place: Place

@@ -38,7 +38,7 @@ from shared.core.jobs.states import JobStatus
 
 
 class PlaceState(StrEnum):
-    """ACTIVE.`state`. A row without it belongs to a job that no quota concerned."""
+    """The `state` of an ACTIVE row. A row without `state` belongs to a job that no quota concerned."""
 
     #: accepted; possibly without rows yet
     ARRIVING = "ARRIVING"

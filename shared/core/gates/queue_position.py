@@ -49,7 +49,7 @@ class TenantPart:
 def find_queues(admission: AdmissionState, gate: Gate, *, only: bool = False) -> dict[int, WaitingQueue]:
     """Returns the queues with jobs that must pass the quota. A source's job can still be in a queue without a source.
 
-    `only`: the queues in which every job must pass it.
+    `only`: return only queues in which every job must pass the quota.
     """
     if gate.kind in GUARDS:
         return {}
@@ -93,7 +93,7 @@ def find_position(
 
 
 def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
-    """Returns the verdict to show: the first quota that stops the job, else that other jobs are ahead of it."""
+    """Returns the verdict to show: the first quota that stops the job, else the jobs that are ahead."""
     return next(
         (verdict for verdict in found if verdict.blocks),
         GateVerdict(found[0].gate, BlockReason.LINE, None, found[0].rule),

@@ -1,4 +1,4 @@
-"""The waiting queues of an admission state, and its staged jobs (R49). Pure."""
+"""The waiting queues of an admission state, and its staged jobs (R49)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bo
 
 
 def find_queue(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
-    """Returns the number and queue in which the job waits; an empty queue if it is the first. Raises TooManyQueues."""
+    """Returns the number and queue in which the job waits; an empty queue for the first job. Raises TooManyQueues."""
     requested = make_queue(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
     for number, queue in admission.queues.items():
         if replace(queue, count=0, head=0) == requested:

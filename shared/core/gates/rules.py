@@ -1,8 +1,8 @@
 """Quotas and their limits: a number, a rate, a hold, a throttle, a breaker (R48).
 
 A quota applies to a tenant, one of its job types, or one of its sources. Its own rule has precedence over the rule for
-every tenant (`*`), and that one over a limit from the settings. A quota over all tenants is allocated among them (R54),
-or limits a service or a lane when a step is dispatched; its tenant is `*`.
+every tenant (`*`), which has precedence over a limit from the settings. A quota over all tenants is allocated among the
+tenants (R54), or limits a service or a lane when a step is dispatched; its tenant is `*`.
 """
 
 from __future__ import annotations
@@ -211,13 +211,15 @@ class GateState:
 
     @property
     def max_active(self) -> int | None:
-        """Returns `max_active` of its own rule; None if it has no rule."""
+        """Returns `max_active` of the quota's own rule; None without a rule."""
         return self.rule.max_active if self.rule is not None else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionBreaker:
-    """The state of a breaker over all tenants, in an admission state (R61). As new if the breaker never opened."""
+    """The state of a breaker over all tenants, in an admission state (R61). Before the first opening it equals a new
+    one.
+    """
 
     #: epoch of the breaker, as last received by this admission state
     epoch: int = 0
@@ -253,7 +255,7 @@ class QuotaShare:
 
 @dataclass(frozen=True)
 class Directory:
-    """The quotas as a process knows them. Read every few seconds, never for a single job."""
+    """The quotas that a process knows. The process reads them periodically, never for a single job."""
 
     #: tenants with quotas of their own, and the time since which they have them
     tenants: Mapping[str, datetime] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Quotas at which jobs wait or will soon wait: held, throttled, with an open breaker, or near `max_active`."""
+"""Quotas at which jobs wait or will soon wait: held, throttled, with an open breaker, or with 90 % of `max_active`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The breaker of a job type over all tenants, in admission states and in allocations (R61). Pure.
+"""The breaker of a job type over all tenants, in admission states and in allocations (R61).
 
 An admission state has the ends of its own jobs, and the breaker state that it last received. An allocation counts the
-ends of all admission states and grants what the breaker allows. The breaker state is published, so tenants without an
-allocation receive it too.
+ends of all admission states and grants the slots that the breaker allows. The breaker state is published, so tenants
+without an allocation receive it too.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Step:
     def silent_until(self) -> datetime | None:
         """Returns the time at which an attempt in flight counts as silent.
 
-        It is the end of its lease, or later while a backlog of the bus explains the silence.
+        The time is the end of the attempt's lease, or later while a backlog of the bus explains the silence.
         """
         ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
         return max(ends, default=None)
@@ -323,7 +323,9 @@ class Record:
         return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()
 
     def after(self, step: Step) -> Step | None:
-        """Returns the step after `step` and its group if it is in no group. None if a group follows, or nothing."""
+        """Returns the step after `step` and its group, if that step is in no group. Returns None before a group, and
+        for the last step.
+        """
         following = self.steps[self.group_of(step)[-1].step_index + 1 :][:1]
         return next((other for other in following if other.group is None), None)
 

@@ -105,7 +105,7 @@ class OrchestrationEnded:
 
 @dataclass(frozen=True)
 class Repaired:
-    """The sweeper repaired something without changing the job's state."""
+    """The sweeper made a repair that did not change the job's state."""
 
     what: str
     #: state outside the job's rows before and after the repair, in words
@@ -138,7 +138,7 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Awaited:
-    """Another job waits for the end of this one."""
+    """Another job waits until this job ends."""
 
 
 @dataclass(frozen=True)

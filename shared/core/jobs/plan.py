@@ -52,7 +52,7 @@ class Workspace:
 
 @dataclass(frozen=True, kw_only=True)
 class TimingDefaults:
-    """Default timings of jobs and steps in seconds, for protocols that name none."""
+    """Default timings of jobs and steps in seconds, for protocols without timings."""
 
     ack_timeout_s: float
     lease_s: float

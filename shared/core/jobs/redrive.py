@@ -42,7 +42,7 @@ STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_re
 
 
 def claim_key_of(job_id: str) -> str:
-    """Returns the idempotency key (RowKey without its prefix) of all redrives of one job, so that they are one
+    """Returns the idempotency key (RowKey without its prefix) of all redrives of one job, so that they return the same
     new job.
     """
     return digest(f"redrive:{job_id}")
@@ -68,8 +68,8 @@ def plan_redrive(
 ) -> tuple[Record, Event]:
     """Makes the new job's rows and its first EVENT. `allowed`: the protocol's total time for a job.
 
-    `dependencies`: ids of jobs for which it waits again. Every SUCCEEDED step is carried. If all steps SUCCEEDED
-    (the job was cancelled at its end), the last one runs again.
+    `dependencies`: ids of jobs for which the new job waits again. The new job keeps every SUCCEEDED step. If all steps
+    SUCCEEDED (the job was cancelled when the last step ended), the last step runs again.
     """
     steps = tuple(_step(step, created_at) for step in old.steps)
     if all(step.carried for step in steps):

@@ -60,7 +60,7 @@ class ReplayRequest:
 
     @property
     def claim(self) -> str:
-        """Returns the RowKey of the idempotency record, without its prefix. Repeated requests have the same one."""
+        """Returns the RowKey of the idempotency record, without its prefix. Repeated requests have the same RowKey."""
         which = f"key:{self.key}" if self.key is not None else f"body:{self.body_hash}"
         return digest(f"replay:{self.job_id}:{which}")
 

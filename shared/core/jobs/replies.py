@@ -1,4 +1,4 @@
-"""The effect of a reply on a job, and the parts of it that are stored (R3, R5 to R8, R46)."""
+"""The effect of a reply on a job, and the stored parts of the reply (R3, R5 to R8, R46)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progress_s: float | None = None) -> Outcome:
     """Decides an ACK, HEARTBEAT or RESULT of any attempt, in any order.
 
-    REFUSED if it names another tenant or an unknown step: then the job has no trace of it.
+    REFUSED if the reply names another tenant or an unknown step: then the job has no event for the reply.
     """
     step = record.step(reply.stepId)
     reason_code = _find_rejection(record, step, reply, provenance)

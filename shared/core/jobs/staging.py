@@ -30,7 +30,7 @@ def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcom
 
 
 def mark_awaited(record: Record, provenance: Provenance) -> Outcome:
-    """Records that another job depends on this one, so its end must notify that job. IGNORED if it has ended."""
+    """Records that another job depends on this one, so its end must notify that job. IGNORED if this job has ended."""
     if record.job.status.terminal:
         return ignore(record, IgnoreReason.JOB_TERMINAL)
     if record.job.awaited:

@@ -90,7 +90,9 @@ class Shown:
         )
 
     def awaits(self, step: Step) -> bool:
-        """Returns whether it waits for the step's current attempt, and so knows that the directive was sent."""
+        """Returns whether the orchestration waits for the step's current attempt, and so knows that the directive was
+        sent.
+        """
         sent = self.verdict in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT)
         return sent and (self.step_id, self.attempt_no) == (step.step_id, step.attempt_no)
 
@@ -133,8 +135,8 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
 def end_event(step: Step) -> str:
     """Returns the external event that ends the wait of the step's orchestration when the job ends in another way (R12).
 
-    For an attempt in flight it is the event of its RESULT. Between attempts it is that of the next attempt. The RESULT
-    of the last one may have been received, and each event is awaited once (R31).
+    For an attempt in flight it is the event of the attempt's RESULT. Between attempts it is the event of the next
+    attempt's RESULT: the RESULT of the last attempt may have been received, and each event is awaited once (R31).
     """
     between = step.attempt_no == 0 or step.retry_cause is not None
     return durable_names.result_event(step.step_id, step.attempt_no + between)

@@ -60,7 +60,7 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HealthProblem:
-    """A problem that needs an operator. With level OK: no problem."""
+    """A problem that needs an operator. Level OK means no problem."""
 
     level: Level
     sentence: str
@@ -75,7 +75,7 @@ class HealthProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """A platform service."""
+    """The state of a platform service."""
 
     name: str
     #: time of the last answer, to about a minute; None if not known, or not shown
@@ -339,7 +339,7 @@ def _is_named(overview: Overview, incident: Incident) -> bool:
 
 
 def age(now: datetime, since: datetime) -> str:
-    """Formats the time since then in words, such as "3 minutes"."""
+    """Formats the time since `since` in words, such as "3 minutes"."""
     seconds = max(0, int((now - since).total_seconds()))
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:

@@ -106,7 +106,7 @@ def _convert_value(value: Any) -> Any:
 
 @lru_cache(maxsize=10_000)
 def encode_key(text: str) -> str:
-    """Encodes `text` as a key: each other character becomes one `=XX` per UTF-8 byte."""
+    """Encodes `text` as a key: each character that `_PLAIN` does not match becomes one `=XX` per UTF-8 byte."""
     return "".join(
         char if _PLAIN.match(char) else "".join(f"={byte:02X}" for byte in char.encode("utf-8")) for char in text
     )

@@ -47,7 +47,7 @@ EXPIRED, JOB_GONE = "EXPIRED", "JOB_GONE"
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedAnswer:
-    """The result of a try."""
+    """The result of a try of a delivery."""
 
     #: the webhook, as the same object if it did not change
     hook: Hook
