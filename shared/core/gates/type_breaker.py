@@ -83,7 +83,7 @@ def record_end(
 
 
 def is_recent(end: JobEnd, now: datetime) -> bool:
-    """Returns whether the end is recent enough to count."""
+    """Returns whether the job ended less than `MAX_AGE` ago, so that its end counts."""
     return end.at > now - MAX_AGE
 
 

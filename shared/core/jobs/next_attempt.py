@@ -48,8 +48,8 @@ def cause_of_record(instance_id: str, step_id: str, attempt_no: int) -> str:
 
 
 def is_late(step: Step, now: datetime) -> bool:
-    """Returns whether the attempt's lease must be renewed before the dispatch, since its start is more than a third of
-    the ACK timeout, or `_SENT_WITHIN`, ago.
+    """Returns whether the attempt's lease must be renewed before the dispatch, since the lease began over a third of
+    the ACK timeout, or over `_SENT_WITHIN`, ago.
 
     If not, the dispatch is so soon after the start of the lease that `Step.sent_at` can show the start as the time
     of sending.
