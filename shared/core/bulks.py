@@ -46,7 +46,7 @@ class ItemState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Bulk:
-    """A bulk operation. Its counts change in the same transaction as its items, so the counts always equal the items."""
+    """A bulk operation. Its counts change in the same transaction as its items, so counts always match the items."""
 
     bulk_id: str
     #: normalised tenant id
