@@ -4,7 +4,7 @@ import { refuse, token } from "./parts/session.js";
 /** The base URL of the API, also behind a path of a proxy: this file is `{base}/v1/dashboard/assets/api-{hash}.js`. */
 export const BASE = new URL("../../..", import.meta.url).href.replace(/\/$/, "");
 
-/** An unsuccessful response, or no response (`status` 0). */
+/** The error of a request. `status` is the HTTP code, or 0 if there is no response. */
 export class ApiError extends Error {
   constructor(status, problem = {}, retryAfter = null) {
     super(problem.detail ?? "");
@@ -49,7 +49,7 @@ export async function exchange(url, init) {
     response = await fetch(url, { ...init, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { detail: "The app does not respond. Check the connection, and that the app runs." });
+    throw new ApiError(0, { detail: "The app does not respond. Check your connection, and check that the app runs." });
   }
   if (response.ok) {
     const isJson = (response.headers.get("Content-Type") ?? "").includes("json");

@@ -1,5 +1,5 @@
-// The shell: navigation, tenant, search, connection, keyboard; and the view that the URL names.
-import { SignIn, signingIn } from "./parts/sign_in.js"; // before the router: it reads the redirect URL of the issuer
+// The frame of the page: navigation, tenant, search, connection and keyboard, with the view that the URL names.
+import { SignIn, signingIn } from "./parts/sign_in.js"; // before the router, because sign-in reads the redirect URL of the issuer
 import { html, render, useEffect, useRef, useState } from "./parts/html.js";
 import { helpOpen, useKeys } from "./parts/keys.js";
 import { connection } from "./parts/live.js";
@@ -51,7 +51,7 @@ function Tenant() {
 function Help() {
   const dialog = useRef(null);
   useEffect(() => dialog.current.showModal(), []);
-  const keys = { "/": "Search", "j  k": "Next and previous job", Enter: "Open the job", x: "Select the job", "h  l": "Job: previous and next event", "g o": "Overview", "g j": "Jobs", "?": "This list" };
+  const keys = { "/": "Search", "j  k": "Next and previous job", Enter: "Open the job", x: "Select the job", "h  l": "Job: previous and next event", "g o": "Overview", "g j": "Jobs", "?": "Show this list" };
   return html`<dialog ref=${dialog} class="dialog" aria-labelledby="keys-title" onClose=${() => (helpOpen.value = false)}><h2 id="keys-title">Keyboard</h2>
     <dl class="fact-list">${Object.entries(keys).map(([key, text]) => html`<div key=${key} class="key-row"><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
     <div class="dialog-buttons"><button class="button" onClick=${() => dialog.current.close()}>Close</button></div></dialog>`;

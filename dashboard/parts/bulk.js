@@ -14,7 +14,7 @@ function Preview({ body, onReady }) {
   if (!found.data) return html`<${Skeleton} rows=${2} />`;
   const { matched, more, first } = found.data;
   return html`<p class="big"><b class="tabular">${matched}${more ? " or more" : ""}</b> ${matched === 1 ? "job matches" : "jobs match"} now.</p>
-    <p class="muted">A job whose state does not allow the action is refused and stays as it is.</p>
+    <p class="muted">LUCIUS refuses the action for jobs whose state does not allow the action. These jobs do not change.</p>
     ${first.length > 0 && html`<ul class="mono small plain">${first.slice(0, 5).map((each) => html`<li key=${each} class="clip">${each}</li>`)}</ul>`}`;
 }
 
@@ -55,7 +55,7 @@ export function BulkBar({ filter, text, marked, jobs, more, onDone }) {
     ${action && html`<${ActionDialog} title=${`${ACTIONS[action][0]} ${all ? "all jobs of the filter" : `${marked.size} jobs`}`} verb=${ACTIONS[action][0]} danger=${action === "cancel"}
       reason="required" ready=${ready} action=${run} onClose=${() => setAction(null)}>
       ${all ? html`<${Preview} body=${body} onReady=${setReady} /><${CopyButton} small text=${curlOf(createBulk, { ...body, reason: "REASON" })}>Copy as curl<//>`
-        : html`<p>The action is sent for each selected job.</p>`}
+        : html`<p>The page sends the action for each selected job.</p>`}
     <//>`}
   </div>`;
 }

@@ -1,4 +1,4 @@
-// A chart over time (uPlot): stacked bars, or lines. uPlot draws on a canvas, so a table has the numbers too.
+// A chart of stacked bars over time. uPlot draws on a canvas, so the caption has the totals as text.
 import uPlot from "uplot";
 import { html, useEffect, useRef } from "./html.js";
 import { local } from "./time.js";
@@ -12,8 +12,8 @@ const color = (name) => {
   return found;
 };
 
-/** `times`: seconds since 1970 with values, multiples of `bar`, up to `until`; `series`: {name, color,
- * values} each, drawn on top of one another. The axis has `bars` times, up to `until`.
+/** Draws `series` over `times`. `times` are seconds since 1970, multiples of `bar`, up to `until`. A series has {name, color,
+ * values}; the series are stacked. The axis has `bars` times, up to `until`.
  */
 export default function Chart({ times, series, label, until, bars, height = 180, bar = 60 }) {
   const box = useRef(null);
@@ -32,7 +32,7 @@ export default function Chart({ times, series, label, until, bars, height = 180,
         tzDate: (at) => (local.value ? new Date(at * 1000) : uPlot.tzDate(new Date(at * 1000), "Etc/UTC")),
         scales: { x: { time: true, range: [axisTimes[0] - bar, axisTimes.at(-1) + bar] }, y: { range: (_, __, most) => [0, Math.max(4, Math.ceil((most ?? 1) * 1.1))] } },
         axes: [{ ...axis, size: 28, space: 90, incrs: [60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400], values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 1]] }, { ...axis, size: 40, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] }],
-        // the tallest first, so that the shorter ones are drawn over it
+        // the tallest series comes first, so that uPlot draws the shorter series over the tallest
         series: [{}, ...series.map((each) => ({ fill: color(each.color), stroke: color(each.color), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 24] }) })).reverse()],
       }, [axisTimes, ...stacked.reverse()], box.current);
     };

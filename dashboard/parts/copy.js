@@ -1,11 +1,11 @@
-// "Copy as curl" and "Copy as lucius command": a script can read the same data as the page.
+// "Copy as curl" and "Copy as lucius command", with which a script reads the same data as the page.
 import { html, useState } from "./html.js";
 import { token } from "./session.js";
 
 const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`);
 export const shell = (words) => words.filter((word) => word !== "" && word !== null && word !== undefined).map((word) => quoted(String(word))).join(" ");
 
-/** Returns the request of an API function as a curl command; the token is `$TOKEN`, never the value. */
+/** Returns the request of an API function as a curl command. The command has `$TOKEN` in place of the token. */
 export function curlOf(send, values, headers = {}) {
   const { url, init } = send.request(values, { headers });
   const parts = [shell(["curl", "-s", ...(init.method === "GET" ? [] : ["-X", init.method]), url])];
@@ -22,7 +22,7 @@ export function CopyButton({ text, children, small = false }) {
       await navigator.clipboard.writeText(text);
       setDone("Copied");
     } catch {
-      setDone("Not allowed by the browser");
+      setDone("The browser refused the copy");
     }
     setTimeout(() => setDone(""), 1500);
   };

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "./html.js";
 import { ErrorState } from "./load.js";
 
-/** `action(reason)` is awaited; the dialog closes when it succeeds. `reason`: "required", "optional" or "none". */
+/** Shows a dialog that awaits `action(reason)`, and closes when the action succeeds. `reason` is "required", "optional" or "none". */
 export function ActionDialog({ title, children, verb, danger = false, reason = "optional", ready = true, action, onClose }) {
   const dialog = useRef(null);
   const [text, setText] = useState("");
@@ -27,7 +27,7 @@ export function ActionDialog({ title, children, verb, danger = false, reason = "
         <input value=${text} onInput=${(event) => setText(event.target.value)} maxlength="500" autofocus placeholder="Recorded in the job's history" required=${reason === "required"} /></label>`}
       ${state.error && html`<${ErrorState} error=${state.error} compact />`}
       <div class="dialog-buttons">
-        <button type="button" class="button quiet" onClick=${() => dialog.current.close()}>Keep as it is</button>
+        <button type="button" class="button quiet" onClick=${() => dialog.current.close()}>Close without changes</button>
         <button class=${`button ${danger ? "danger" : "primary"}`} disabled=${state.busy || missing || !ready}>${state.busy ? "Working…" : verb}</button>
       </div>
     </form>

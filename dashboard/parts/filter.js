@@ -12,24 +12,24 @@ export const JOB_KEYS = {
   correlation_id: "exact value",
   since: "created at or after: 90m, 2h, 3d, or a timestamp",
   until: "created before: 90m, 2h, 3d, or a timestamp",
-  archived: "true: archived jobs",
+  archived: "true for archived jobs",
 };
 
-/** Returns the filter's text of one value. */
+/** Returns the filter text of a key and its value. */
 export const filterText = (name, value) => `${name}=${/\s/.test(value) ? `"${value}"` : value}`;
 
-/** Returns {values, error} of a filter's text; a time such as `2h` becomes a timestamp. */
+/** Returns {values, error} of a filter text. A duration such as `2h` becomes a timestamp. */
 export function parseFilter(text, keys = JOB_KEYS) {
   const values = {};
   for (const [, word] of text.matchAll(/((?:[^\s"]|"[^"]*")+)/g)) {
     const at = word.indexOf("=");
     const key = at < 0 ? word : word.slice(0, at);
-    if (at < 0 || !(key in keys)) return { values, error: `“${word}” is not a filter. Use ${Object.keys(keys).join("=…, ")}=…` };
+    if (at < 0 || !(key in keys)) return { values, error: `“${word}” is not a filter; use ${Object.keys(keys).join("=…, ")}=…` };
     const value = word.slice(at + 1).replace(/"/g, "");
     if (!value) return { values, error: `${key}= needs a value: ${keys[key]}` };
     if (key === "status") {
       const unknown = value.split(",").find((each) => !JOB_STATES.includes(each));
-      if (unknown !== undefined) return { values, error: `“${unknown}” is not a state. Use ${JOB_STATES.join(", ")}` };
+      if (unknown !== undefined) return { values, error: `“${unknown}” is not a state; use ${JOB_STATES.join(", ")}` };
     }
     const ago = ["since", "until"].includes(key) && AGO.exec(value);
     values[key] = ago ? new Date(Math.floor((Date.now() - ago[1] * MILLISECONDS[ago[2]]) / 1000) * 1000).toISOString() : value;
@@ -53,7 +53,7 @@ function suggestions(word, types) {
   return [];
 }
 
-/** `value` is the text in effect; `onChange` gets the text that the user enters. */
+/** Shows the filter box. `value` is the text in effect. `onChange` gets the text that the user enters. */
 export function FilterBox({ value, onChange, error, types = [] }) {
   const [text, setText] = useState(value);
   const [open, setOpen] = useState(false);

@@ -91,9 +91,9 @@ export function Audit({ jobId }) {
   return html`<div class="cards"><article class="card">
     <header><h2><span class=${`state ${proof.ok ? "good" : "bad"}`}><${Shape} color=${proof.ok ? "good" : "bad"} />${proof.ok ? "The hash chain is complete" : "The hash chain is broken"}</span></h2></header>
     <p>${proof.text}</p>
-    <p class="muted">This browser computed the digest of the bundle and followed the chain. To verify every hash of every event, use the command.</p>
+    <p class="muted">This browser computed the digest of the bundle and compared the hashes between events. To recompute the hash of each event, run the command.</p>
     <div class="buttons"><button class="button primary" onClick=${save}>Download the bundle</button>
       <${CopyButton} text=${commands.audit(jobId)}>Copy as lucius command<//></div>
-    <${Facts} facts=${[["Digest", html`<span class="mono small break">${bundle.digest}</span>`], ["Taken", exact(bundle.taken_at)], ["Format", bundle.format], ["Events", bundle.events.length]]} />
+    <${Facts} facts=${[["Digest", html`<span class="mono small break">${bundle.digest}</span>`], ["Created", exact(bundle.taken_at)], ["Format", bundle.format], ["Events", bundle.events.length]]} />
   </article></div>`;
 }

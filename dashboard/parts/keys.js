@@ -1,4 +1,4 @@
-// Keyboard: one listener; a view registers its keys while it is shown.
+// The keyboard: one listener for all views. A view registers its keys while the page shows the view.
 import { signal, useEffect, useRef } from "./html.js";
 
 export const helpOpen = signal(false);
@@ -16,7 +16,7 @@ addEventListener("keydown", (event) => {
   }
 });
 
-/** `keys`: key name to function; a function that returns false leaves the key to the browser. */
+/** Registers functions by key name. If a function returns false, the browser handles the key. */
 export function useKeys(keys) {
   const held = useRef(keys);
   held.current = keys;

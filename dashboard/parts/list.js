@@ -1,11 +1,11 @@
-// A long list: only the rows in view are in the document (@tanstack/virtual-core).
+// A list of any length. Only the rows in view are in the document (@tanstack/virtual-core).
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
 import { html, useLayoutEffect, useRef, useState } from "./html.js";
 
 /** Matches a phone, whose rows have three lines. */
 const narrow = matchMedia("(max-width: 720px)");
 
-/** `row(item, index)` draws one item; `onEnd` is called when the last rows come into view. */
+/** Draws each item with `row(item, index)`. Calls `onEnd` when the last rows come into view. */
 export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd, label, header, selected = -1 }) {
   const scroller = useRef(null);
   const [, redraw] = useState(0);
@@ -47,7 +47,7 @@ export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd,
   useLayoutEffect(() => {
     if (focused && document.activeElement === document.body) focused.focus({ preventScroll: true });
   });
-  // a row that enters reuses the element of one that left, at a third of the cost of a new one
+  // a row that enters reuses the element of a row that left, which costs a third of a new element
   const { nodes: before, row: drawnBy } = drawn.current;
   const free = [...before].filter(([index]) => !inView.has(index)).map(([, node]) => node.key);
   const draw = (each) => {

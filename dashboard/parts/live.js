@@ -1,4 +1,4 @@
-// Updates of views: a tenant's stream of server-sent events, read with `fetch`, since EventSource sends no token.
+// Updates of views from a tenant's stream of server-sent events. `fetch` reads the stream, since EventSource sends no token.
 import { effect, signal } from "./html.js";
 import { refuse, token } from "./session.js";
 import { streamEvents } from "../api.js";
@@ -18,7 +18,7 @@ export const pause = (milliseconds, signal) =>
     signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
   });
 
-/** Parses the server-sent events of a whole response (WHATWG HTML 9.2.6): {id, event, data}, and the last `retry`. */
+/** Parses the server-sent events of a whole response (WHATWG HTML 9.2.6). Returns {events, retry}, with {id, event, data} for each event. */
 export function parseEvents(text) {
   const events = [];
   let retry = null;
@@ -66,8 +66,8 @@ async function readStream(tenant, onEvents, signal) {
 }
 
 /**
- * Follows a tenant's events until the returned function is called; a hidden tab reads nothing. `onEvents(events, gap)`:
- * after a gap, or after the tab was hidden, events are missing and the view must load its data again.
+ * Follows a tenant's events until the returned function is called. A hidden tab reads nothing. Calls `onEvents(events, gap)`:
+ * `gap` is true after missing events or a hidden tab. The view must then load its data again.
  */
 export function follow(tenant, onEvents) {
   let control = null;

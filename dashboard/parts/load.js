@@ -1,10 +1,10 @@
-// Data of a view: loaded when it is shown, again when its key changes, on a timer, or on demand.
+// Data of a view. The page loads the data when it shows the view, when the key changes, on a timer, or on demand.
 import { html, useCallback, useEffect, useRef, useState } from "./html.js";
 import { visible } from "./live.js";
 
 /**
- * Loads `load({signal})` for `key`. Returns {data, error, loading, reload}; `data` of the same key stays while it loads again.
- * `every`: milliseconds between two loads of a page that is visible.
+ * Loads `load({signal})` for `key`. Returns {data, error, loading, reload}. `data` of the same key stays during a reload.
+ * `every` is the interval of loads in milliseconds while the page is visible.
  */
 export function useLoad(load, key, { every = 0 } = {}) {
   const [state, setState] = useState({ key, data: undefined, error: null });
@@ -38,16 +38,16 @@ export function useLoad(load, key, { every = 0 } = {}) {
 function words(error) {
   const known = {
     0: ["No connection", "Check that the app runs, then press Retry."],
-    401: ["Sign in to see this", "The app needs a valid access token."],
-    403: ["Your token does not allow this", "Ask an operator for the scope, or choose another tenant."],
-    404: ["Not found", "It does not exist, was deleted after its retention, or belongs to another tenant."],
-    429: ["Too many requests", `Retry in ${error.retryAfter ?? "a few"} seconds.`],
-    503: ["Temporarily unavailable", `Storage or the app is busy. Retry in ${error.retryAfter ?? "a few"} seconds.`],
+    401: ["Sign in to see this page", "The app needs a valid access token."],
+    403: ["Your token does not allow this request", "Ask an operator for the scope, or choose another tenant."],
+    404: ["Not found", "The item does not exist, was deleted after its retention, or belongs to another tenant."],
+    429: ["Too many requests", `Retry in ${error.retryAfter ?? 10} seconds.`],
+    503: ["Temporarily unavailable", `The storage or the app is busy. Retry in ${error.retryAfter ?? 10} seconds.`],
   };
   return known[error.status] ?? ["The request failed", "See the error code."];
 }
 
-/** Shows an error: title, the problem's detail, code, correlation id, and a button for another try. */
+/** Shows an error with its title, detail, code and correlation id, and a button to retry. */
 export function ErrorState({ error, retry, compact = false }) {
   const [title, next] = words(error);
   return html`<div class=${compact ? "error-state compact" : "error-state"} role="alert">
@@ -61,11 +61,11 @@ export function ErrorState({ error, retry, compact = false }) {
   </div>`;
 }
 
-/** Shows that there is no data, and the next step. */
+/** Shows a title and the next step if there is no data. */
 export const EmptyState = ({ title, children }) =>
   html`<div class="empty-state"><h2>${title}</h2><div class="muted">${children}</div></div>`;
 
-/** Grey bars in the place of data that loads. */
+/** Shows grey bars while data loads. */
 export const Skeleton = ({ rows = 6, height = 20 }) =>
   html`<div class="skeleton" aria-label="Loading" aria-busy="true" role="status">
     ${Array.from({ length: rows }, (_, index) => html`<i key=${index} style=${{ height: `${height}px`, width: `${96 - ((index * 17) % 40)}%` }} />`)}

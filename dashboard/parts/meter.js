@@ -1,4 +1,4 @@
-// A number against its maximum.
+// A bar with a number and its maximum.
 import { html } from "./html.js";
 
 export const Meter = ({ value, most }) => html`<span class="meter" role="img" aria-label=${`${value} of ${most ?? "no maximum"}`}>

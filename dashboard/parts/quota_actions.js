@@ -17,7 +17,7 @@ function Preview({ keys, change, headers, onReady }) {
   const { changed, released, held_back: heldBack } = found.data;
   if (!changed) return html`<p class="muted">The quota has these limits already.</p>`;
   return html`<p class="big"><b class="tabular">${released ?? 0}</b> waiting ${released === 1 ? "job" : "jobs"} would start.</p>
-    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> would continue to wait for this quota.</p>`}`;
+    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> waiting ${heldBack === 1 ? "job" : "jobs"} would not start.</p>`}`;
 }
 
 export function QuotaActions({ quota, keys, onDone }) {
@@ -40,10 +40,10 @@ export function QuotaActions({ quota, keys, onDone }) {
     resume: ["Resume", (reason) => [resumeQuota, { body: { ...given, reason } }]],
     reset: ["Reset breaker", (reason) => [resetBreaker, { ...keys, body: { reason } }]],
   };
-  // does not overwrite a concurrent change of another operator
+  // the API refuses a change if another operator changed the quota meanwhile
   const headers = open === "limits" ? { "If-Match": quota.etag } : {};
   const everyTenant = quota.tenant === "*";
-  // a tenant's own caller may hold and throttle; other changes are an operator's
+  // a tenant's own caller can hold, throttle and resume; other changes require an operator
   const own = ["hold", "throttle", "resume"];
   const offered = Object.keys(actions).filter((name) => (operatesAll.value || (!everyTenant && own.includes(name))) && ({ hold: !quota.hold && !everyTenant, throttle: !everyTenant, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) }[name] ?? true));
   if (!may(changeQuota)) return null;
@@ -57,7 +57,7 @@ export function QuotaActions({ quota, keys, onDone }) {
     ${offered.map((name) => html`<button key=${name} class="button small" onClick=${() => start(name)}>${actions[name][0]}</button>`)}
     ${open && html`<${ActionDialog} title=${actions[open][0]} verb=${actions[open][0]} danger=${open === "hold"} reason="required" ready=${ready} action=${run} onClose=${() => setOpen(null)}>
       ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
-      ${open === "hold" && html`<p>No further job is admitted until the quota is resumed. Running jobs continue.</p>`}
+      ${open === "hold" && html`<p>LUCIUS admits no further job until an operator resumes the quota. Running jobs continue.</p>`}
       ${open === "throttle" && input("max_per_hour")}
       ${open === "resume" && html`<p>The hold and the throttle end. Waiting jobs start in their order.</p>`}
       ${open === "reset" && html`<p>The breaker closes and its counts are reset.</p>`}

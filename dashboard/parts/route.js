@@ -1,4 +1,4 @@
-// The URL has every state of the page: `#/jobs/{id}?tab=events&tenant=demo`.
+// The URL has the complete state of the page, for example `#/jobs/{id}?tab=events&tenant=demo`.
 import { computed, signal } from "./html.js";
 
 function parse() {
@@ -9,7 +9,7 @@ function parse() {
 export const route = signal(parse());
 addEventListener("hashchange", () => (route.value = parse()));
 
-/** The tenant of the shown data; "" for all tenants that the caller can see. It is part of every link. */
+/** The tenant of the shown data, or "" for all tenants that the caller can see. Each link contains the tenant. */
 export const tenant = computed(() => route.value.query.get("tenant") ?? "");
 
 /** Returns the link to a path, with the selected tenant, without values that are null or "". */
@@ -24,7 +24,7 @@ export function go(path, query) {
   location.hash = link(path, query);
 }
 
-/** Changes parameters of the current URL; the entry of the history is replaced unless `push` is true. */
+/** Changes parameters of the current URL. Adds an entry to the history if `push` is true, and else replaces the current entry. */
 export function setQuery(changes, { push = false } = {}) {
   const query = Object.fromEntries(route.value.query);
   const target = link(route.value.path, { ...query, ...changes });

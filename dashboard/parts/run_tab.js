@@ -1,4 +1,4 @@
-// The log of a run while it grows, and its artifacts.
+// The log of a run, updated while the log grows, and the artifacts of the run.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { exchange, getRunArtifact, getRunLog, listRunArtifacts } from "../api.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "./load.js";
@@ -7,12 +7,12 @@ import { route, setQuery } from "./route.js";
 import { hasEnded, Shape } from "./state.js";
 import { exact } from "./time.js";
 
-/** Maximum characters that are shown; the command and the API have the whole log. */
+/** Maximum characters of the log on the page. The command and the API return the whole log. */
 const SHOWN = 200000;
-/** Characters of the shortest full response: 512 KiB, at 4 bytes each. A shorter one has the rest of the log. */
+/** Minimum characters of a full response: 512 KiB at 4 bytes a character. A shorter response ends the log. */
 const FULL = 2 ** 17 - 1;
 
-/** Reads the log of one attempt until it is complete: the run has ended, or the next attempt has a log. */
+/** Reads the log of one attempt until the run has ended or the next attempt has a log. */
 async function read(jobId, attempt, onText, signal) {
   let after = `${attempt}.0`;
   while (!signal.aborted && parseInt(after) === attempt) {
@@ -61,7 +61,7 @@ function Log({ job, attempt }) {
   return html`<article class="card">
     <header><h2>Log</h2>${state && html`<span class=${`state ${log.complete ? "idle" : "active"}`}><${Shape} color=${log.complete ? "good" : "active"} />${state}</span>`}</header>
     ${log.error && html`<${ErrorState} error=${log.error} retry=${log.retry} compact />`}
-    ${log.cut && html`<p class="muted">The last ${SHOWN} characters. The command prints the whole log.</p>`}
+    ${log.cut && html`<p class="muted">The page shows the last ${SHOWN} characters. The command prints the whole log.</p>`}
     <pre class="mono log" role="log" tabindex="0" aria-label="Log of the run" ref=${box} onScroll=${onScroll}>${log.text || empty}</pre>
   </article>`;
 }
@@ -85,13 +85,13 @@ function Artifacts({ job, attempt }) {
     <header><h2>Artifacts</h2></header>
     ${(found.error || error) && html`<${ErrorState} error=${found.error ?? error} retry=${() => (setError(null), found.reload())} compact />`}
     ${found.loading && html`<${Skeleton} rows=${2} />`}
-    ${found.data && !rows.length && html`<${EmptyState} title="No artifacts">${hasEnded(job.status) ? "The program wrote none." : "They are stored when the program ends."}<//>`}
+    ${found.data && !rows.length && html`<${EmptyState} title="No artifacts">${hasEnded(job.status) ? "The program wrote no artifacts." : "The service stores artifacts when the program ends."}<//>`}
     ${rows.length > 0 && html`<ul class="rows">${rows.map((each) => html`<li key=${each.name}><button class="link mono clip-any" onClick=${() => open(each.name)}>${each.name}</button>
       <span class="muted small tabular" title=${`${each.media_type}, written at ${exact(each.written_at)}`}>${each.size.toLocaleString("en")} bytes</span></li>`)}</ul>`}
   </article>`;
 }
 
-/** Shows the last attempt, also when a new one begins; or the one that the user selected. */
+/** Shows the attempt that the user selected, else the last attempt, also when a new attempt begins. */
 export function Run({ job }) {
   const last = Math.max(1, job.steps.find((step) => step.step_type === "PACK").attempt_no);
   const asked = Number(route.value.query.get("attempt"));

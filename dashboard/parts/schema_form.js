@@ -1,7 +1,7 @@
-// Fields of a form from a JSON Schema: texts, numbers, choices, switches, lists of texts; anything else as JSON.
+// Fields of a form from a JSON Schema: texts, numbers, choices, switches and lists of texts. Other values are JSON.
 import { html } from "./html.js";
 
-/** Returns the value of a field's text, undefined if it is empty. Throws if it is not JSON. */
+/** Returns the value of a field's text, or undefined if the text is empty. Throws if the text is not JSON. */
 function read(schema, text) {
   if (text === "") return undefined;
   const type = [schema.type].flat().find((each) => each !== "null");
@@ -12,7 +12,7 @@ function read(schema, text) {
   return JSON.parse(text);
 }
 
-/** Returns {values, error} of a form's texts by field name. */
+/** Returns {values, error} of the texts of a form by field name. */
 export function readForm(schema, texts) {
   const values = {};
   for (const [name, field] of Object.entries(schema?.properties ?? {})) {
@@ -20,7 +20,7 @@ export function readForm(schema, texts) {
       const value = read(field, texts[name] ?? "");
       if (value !== undefined) values[name] = value;
     } catch {
-      return { values, error: `${name}: this is not JSON` };
+      return { values, error: `${name} is not valid JSON` };
     }
   }
   const missing = (schema?.required ?? []).find((name) => values[name] === undefined);

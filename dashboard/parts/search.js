@@ -1,4 +1,4 @@
-// The search of the header: an id or its first characters opens the job; a key, a correlation id or a label filters the list.
+// The search of the header. An id or its first characters open the job. A key, a correlation id or a label filters the list.
 import { html, useEffect, useRef, useState } from "./html.js";
 import { listJobs } from "../api.js";
 import { filterText, JOB_KEYS } from "./filter.js";
@@ -6,12 +6,12 @@ import { useKeys } from "./keys.js";
 import { go, route, tenant } from "./route.js";
 
 const WHOLE_ID = /^job_[0-9a-f]{32}$/;
-/** The start of an id, as in `lucius`: at least four characters after the `_`; the newest 1,000 jobs are searched. */
+/** Matches the start of an id, as in `lucius`, with at least four characters after the `_`. The search covers the newest 1,000 jobs. */
 const FIRST_CHARACTERS = /^job_[0-9a-f]{4,31}$/;
 const MAX_JOBS = 1000;
 const MAX_NAMED = 4;
 
-/** Returns no jobs for a text that the API refuses: it belongs to no job. */
+/** Returns no jobs for a text that the API refuses, because no job has such a text. */
 const none = (error) => {
   if (error.status === 400) return { jobs: [] };
   throw error;
@@ -25,14 +25,14 @@ async function targetOf(text) {
     const found = jobs.map((job) => job.jobId).filter((id) => id.startsWith(text));
     if (found.length === 1) return [["jobs", found[0]]];
     if (found.length) throw new Error(`${found.length} jobs begin with ${text}: ${found.slice(0, MAX_NAMED).join(", ")}. Enter more characters.`);
-    throw new Error(`None of the ${next ? "newest 1,000 " : ""}jobs begins with ${text}. Enter the whole id.`);
+    throw new Error(`None of the ${next ? "newest 1,000 " : ""}jobs has an id that begins with ${text}. Enter the whole id.`);
   }
   if (JOB_KEYS[text.split("=")[0]]) return [["jobs"], { filter: text }];
   const names = ["idempotency_key", "correlation_id", ...(text.includes(":") ? ["label"] : [])];
   const pages = await Promise.all(names.map((name) => listJobs({ tenant_id: tenant.value, [name]: text, limit: 1 }).catch(none)));
   const name = names.find((_, index) => pages[index].jobs.length);
   if (name) return [["jobs"], { filter: filterText(name, text) }];
-  throw new Error(`No job has the id, idempotency key or correlation id “${text}”. A label is written key:value.`);
+  throw new Error(`No job has the id, idempotency key or correlation id “${text}”. Write a label as key:value.`);
 }
 
 export function Search() {
@@ -44,7 +44,7 @@ export function Search() {
     setState({ busy: false, fault: "" });
   };
   useKeys({ "/": () => input.current.focus() });
-  // a running search does not replace a view that was opened meanwhile
+  // a running search does not replace a view that the user opened meanwhile
   useEffect(clear, [route.value]);
   const submit = async (event) => {
     event.preventDefault();

@@ -1,12 +1,12 @@
-// The caller: a token in memory, and the actions that its scopes allow. Without a token the app decides (on a laptop: all).
+// The caller: a token in memory, and the actions that the token's scopes allow. Without a token the app decides; on a laptop it allows all.
 import { computed, signal } from "./html.js";
 
 export const token = signal("");
 
-/** True after a request was refused because it had no valid token. */
+/** True after the app refused a request without a valid token. */
 export const refused = signal(false);
 
-/** The reason why the app refused the token; "" if there was no token. */
+/** The reason of the app's refusal, or "" if the request had no token. */
 export const reason = signal("");
 
 const claims = computed(() => {
@@ -33,13 +33,13 @@ const tenantOfToken = computed(() => {
   return role ? role.slice("tenant:".length) : String(claims.value.tenant ?? claims.value.tenant_id ?? claims.value.lucius_tenant ?? "");
 });
 
-/** Returns whether to offer a call of the API, which checks each request in any case. A caller with read access to all tenants acts on none. */
+/** Returns true if the page offers a call of the API. The API checks each request in any case. A caller that only reads all tenants gets no actions. */
 export const may = (call) => !token.value || (scopes.value.has(call.scope) && (!overAll("read") || overAll("operate") || Boolean(tenantOfToken.value)));
 
-/** Returns whether the caller acts on every tenant. */
+/** Returns true if the caller can change the jobs of every tenant. */
 export const operatesAll = computed(() => !token.value || overAll("operate"));
 
-/** Returns the tenant of the token; "" for a caller of all tenants. */
+/** Returns the tenant of the token, or "" for a caller of all tenants. */
 export const ownTenant = computed(() => (!token.value || overAll("read") ? "" : tenantOfToken.value));
 
 export const subject = computed(() => claims.value.preferred_username ?? claims.value.azp ?? claims.value.sub ?? "");
@@ -50,9 +50,9 @@ export function signIn(given) {
   refused.value = false;
 }
 
-/** Handles a 401; `detail` is the problem's. */
+/** Handles a 401 response with the problem's `detail`. */
 export function refuse(detail) {
-  reason.value = token.value ? (detail ?? "it is not valid") : "";
+  reason.value = token.value ? (detail ?? "the token is not valid") : "";
   refused.value = true;
 }
 

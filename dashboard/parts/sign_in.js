@@ -1,18 +1,18 @@
-// Sign-in by authorization code with PKCE (RFC 7636) at the issuer that the page names. The token stays in memory; values
+// Sign-in by authorization code with PKCE (RFC 7636) at the issuer that the page names. The token stays in memory. Values
 // for the redirect to the issuer and back (verifier, state, nonce, URL) are in sessionStorage until then.
 import { effect, html, signal, useRef } from "./html.js";
 import { reason, refused, signIn } from "./session.js";
 
 const STORED = "lucius.sign-in";
-/** Minimum age in ms of a token to renew. A newer token was refused for another reason, for example a wrong clock. */
+/** Minimum age in ms of a token to renew. The app refused a newer token for another reason, for example a wrong clock. */
 const RENEW_AFTER_MS = 60000;
 const CLOCK_TOLERANCE_S = 300;
 
-/** {issuer, clientId, scope}; undefined: the app has no sign-in, or accepts requests without tokens. */
+/** {issuer, clientId, scope}, or undefined if the app has no sign-in or accepts requests without tokens. */
 const named = document.querySelector('meta[name="sign-in"]')?.dataset;
 const redirect = location.origin + location.pathname;
 
-/** True while the browser goes to the issuer, or the code is exchanged. */
+/** True while the browser opens the issuer, or the page exchanges the code. */
 export const signingIn = signal(false);
 const failure = signal("");
 let signedInAt = null;
@@ -26,7 +26,7 @@ async function server() {
   return { oauth, options, metadata: await oauth.processDiscoveryResponse(issuer, response) };
 }
 
-/** Redirects to the issuer. `silent`: without a prompt; the user may have a session there. */
+/** Redirects to the issuer. With `silent` the issuer shows no prompt, and sign-in succeeds only if the user has a session at the issuer. */
 async function start({ silent = false } = {}) {
   signingIn.value = true;
   failure.value = "";
@@ -48,13 +48,13 @@ async function start({ silent = false } = {}) {
   }
 }
 
-/** Returns the parameters of the issuer's redirect, and the stored values; null: the page was not opened by a redirect. */
+/** Returns the parameters of the issuer's redirect, and the stored values. Returns null if no redirect opened the page. */
 function takeReturn() {
   if (!named || !/^#(?!\/).*\bstate=/.test(location.hash)) return null;
   const answer = new URLSearchParams(location.hash.slice(1));
   const kept = JSON.parse(sessionStorage.getItem(STORED));
   sessionStorage.removeItem(STORED);
-  // before the router reads the URL; this removes the code from the history too
+  // runs before the router reads the URL, and also removes the code from the history
   history.replaceState(null, "", `${location.pathname}${location.search}${kept?.hash ?? ""}`);
   return { answer, kept };
 }
@@ -62,7 +62,7 @@ function takeReturn() {
 async function finish({ answer, kept }) {
   signingIn.value = true;
   try {
-    if (!kept) throw new Error("This sign-in was not started in this tab, or its code was used already");
+    if (!kept) throw new Error("This sign-in started in another tab, or its code was used already");
     const { oauth, options, metadata } = await server();
     const client = { client_id: named.clientId, [oauth.clockTolerance]: CLOCK_TOLERANCE_S };
     const parameters = oauth.validateAuthResponse(metadata, client, answer, kept.state);
@@ -84,7 +84,7 @@ function words(error) {
   const { origin } = new URL(named.issuer);
   if (error.error) return `${origin} refused: ${error.error_description ?? error.error}`;
   // `fetch` gives no reason if the server is unreachable, or CORS forbids the response
-  if (error.name === "TypeError" && !error.code) return `${origin} does not respond to this page. Check the connection; at the issuer, ${redirect} must be a redirect address of type SPA.`;
+  if (error.name === "TypeError" && !error.code) return `${origin} does not respond to this page. Check the connection, and register ${redirect} at the issuer as a redirect address of type SPA.`;
   return `${error.message.replace(/\.$/, "")}. Sign in again.`;
 }
 
@@ -92,7 +92,7 @@ if (named) {
   const returned = takeReturn();
   if (returned) finish(returned);
   else refused.value = true;
-  // the back-forward cache restores the page as it was
+  // the back-forward cache restores the page in its earlier state
   addEventListener("pageshow", (event) => event.persisted && (signingIn.value = false));
   // an expired token is renewed in the same way; the page returns to its URL
   effect(() => {
@@ -106,7 +106,7 @@ export function SignIn() {
   if (signingIn.value) return html`<section class="view narrow" aria-busy="true"><h1>Sign in</h1><p class="muted" role="status">Signing in…</p></section>`;
   return html`<section class="view narrow"><h1>Sign in</h1>
     ${(failure.value || reason.value) && html`<p class="error-state compact clip" role="alert">${failure.value || `The app refused the token: ${reason.value}`}</p>`}
-    <p>The app needs an access token. The page keeps it in memory only; it is gone when you close or reload the page.</p>
+    <p>The app needs an access token. The page keeps the token in memory only, and loses the token when you close or reload the page.</p>
     ${named && html`<div class="buttons"><button class="button primary" onClick=${() => start()}>Sign in</button></div><p class="muted">Or use a token that you have:</p>`}
     <form onSubmit=${submit}><label class="field">Access token
       <input ref=${input} type="password" autocomplete="off" spellcheck="false" required placeholder="eyJ…" /></label>

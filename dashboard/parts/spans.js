@@ -1,7 +1,7 @@
-// The time of a job by use, computed from its events by the rules of its receipt (`shared/api/receipt.py`).
+// The time of a job by use, computed from the job's events by the rules of the receipt (`shared/api/receipt.py`).
 import { secondsBetween } from "./time.js";
 
-/** Uses of time in the order of the legend: name, text. */
+/** Names and texts of the uses of time, in the order of the legend. */
 export const USES = {
   dependent: "other jobs",
   gated: "quota",
@@ -14,7 +14,7 @@ export const USES = {
 };
 const ATTEMPT_ENDS = { RESULT: "", ACK_TIMEOUT: "no ACK in time", LEASE_EXPIRED: "lease expired", TIME_EXCEEDED: "time limit" };
 
-/** Returns the uses of [start, end] by a step in this state: [use, from, to] each. */
+/** Returns the uses of [start, end] by a step in this state, as a list of [use, from, to]. */
 function usesOf(job, step, start, end) {
   const waited = step.due_at ? Math.min(Math.max(new Date(step.due_at).getTime(), start), end) : start;
   if (job.status === "PAUSED") return [["paused", start, end]];
@@ -28,11 +28,11 @@ function usesOf(job, step, start, end) {
 }
 
 /**
- * Computes the rows of a timeline. `steps`: steps of the job; `events`: its events, oldest first; `until`: its end, or now.
+ * Computes the rows of a timeline from the `steps` and `events` of a job, oldest event first, until the job ended or now (`until`).
  * Returns {start, end, rows, replies}. A row is {label, attempt, spans: [{use, from, to}], end: {text, bad}}, `from`
  * and `to` in seconds after the start.
  *
- * Replies are those that LUCIUS ignored: {at, text, event}.
+ * `replies` are the ignored replies: {at, text, event}.
  */
 export function timelineOf(steps, events, until) {
   const start = new Date(events[0].at).getTime();
@@ -95,7 +95,7 @@ export function timelineOf(steps, events, until) {
   return { start, end, rows, replies };
 }
 
-/** Returns the ticks of an axis over `seconds`: at most seven round numbers. */
+/** Returns at most seven round numbers as the ticks of an axis over `seconds`. */
 export function ticksOf(seconds) {
   const steps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
   const step = steps.find((each) => seconds / each <= 6) ?? seconds / 6;

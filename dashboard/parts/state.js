@@ -1,4 +1,4 @@
-// States of jobs and steps: a shape, a text and a color. Five colors for all: idle, active, good, bad, stopped.
+// Each state of jobs and steps has a shape, a text and one of five colors: idle, active, good, bad, stopped.
 import { html } from "./html.js";
 
 const STATES = {
@@ -25,7 +25,7 @@ export const colorOf = (status) => STATES[status]?.[0] ?? "idle";
 export const nameOf = (status) => STATES[status]?.[1] ?? status;
 export const reasonOf = (status) => STATES[status]?.[2] ?? "";
 
-// each color has its own shape, so that color is never the only sign
+// each color has its own shape, so that users need not see the color
 const SHAPES = {
   idle: html`<circle cx="8" cy="8" r="5" fill="none" stroke="currentColor" stroke-width="2" stroke-dasharray="3.2 2" />`,
   active: html`<circle cx="8" cy="8" r="5.5" fill="none" stroke="currentColor" stroke-width="2" /><circle cx="8" cy="8" r="2.5" fill="currentColor" />`,

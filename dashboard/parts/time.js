@@ -1,11 +1,11 @@
-// Times and durations: relative with the exact time on hover, in UTC or local time.
+// Relative times and durations. The title has the exact time, in UTC or local time.
 import { effect, html, signal } from "./html.js";
 import { visible } from "./live.js";
 
 export const local = signal(localStorage.getItem("lucius.time") === "local");
 effect(() => localStorage.setItem("lucius.time", local.value ? "local" : "utc"));
 
-/** The current time, to the second while the tab is visible. */
+/** The current time, updated each second while the tab is visible. */
 export const now = signal(Date.now());
 setInterval(() => visible.value && (now.value = Date.now()), 1000);
 

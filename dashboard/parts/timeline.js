@@ -1,4 +1,4 @@
-// The timeline of a job: a row for each attempt, divided by the use of its time; ignored replies are drawn hollow.
+// The timeline of a job, with a row for each attempt, divided by the use of its time. Ignored replies are hollow marks.
 import { html, useMemo } from "./html.js";
 import { duration, exact } from "./time.js";
 import { ticksOf, timelineOf, USES } from "./spans.js";
@@ -10,7 +10,7 @@ function Bar({ row, length, start }) {
   return html`<div class="tl-row" role="row">
     <div class="tl-label" role="rowheader"><span class="tl-name"><span class="clip">${row.label}</span>${row.end?.bad && html`<span class="tl-fault clip" title=${row.end.text}>${row.end.text}</span>`}</span><span class="muted tabular">${row.attempt ?? ""}</span></div>
     <div class="tl-track" role="cell">
-      ${row.carried && html`<span class="tl-note muted">result carried over from the redriven job</span>`}
+      ${row.carried && html`<span class="tl-note muted">kept the result of the redriven job</span>`}
       ${!row.carried && !row.spans.length && html`<span class="tl-note muted">not started</span>`}
       ${row.spans.map((span) => {
         const text = `${name}: ${USES[span.use]} ${duration(span.to - span.from)}, from ${exact(start + span.from * 1000, { date: false })}`;
@@ -23,7 +23,7 @@ function Bar({ row, length, start }) {
   </div>`;
 }
 
-/** One ignored reply, as a hollow mark on the row of replies. */
+/** Shows one ignored reply as a hollow mark on the row of replies. */
 const Ghost = ({ reply, length }) => {
   const { event } = reply;
   const text = `${event.data?.reply ?? "reply"} of ${event.stepId ?? "?"} attempt ${event.attempt_no ?? "?"} ignored: ${event.reason}`;

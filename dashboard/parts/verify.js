@@ -1,6 +1,6 @@
-// The check of an audit bundle in the browser: its digest, and that each event names the hash of the one before it.
+// The check of an audit bundle in the browser: the bundle's digest, and the hash in each event of the event before.
 
-/** Returns the canonical JSON of a value (RFC 8785); JSON.stringify writes numbers and strings as the RFC requires. */
+/** Returns the canonical JSON of a value (RFC 8785). JSON.stringify writes numbers and strings as the RFC requires. */
 function canonical(value) {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
@@ -13,7 +13,7 @@ async function sha256(text) {
   return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Returns {ok, text}: `ok` if the digest fits the bundle, and each event names the hash of the event before it. */
+/** Returns {ok, text}. `ok` is true if the digest matches the bundle, and each event has the hash of the event before. */
 export async function verifyChain(bundle) {
   const { digest, ...rest } = bundle;
   const found = await sha256(canonical(rest));
@@ -21,8 +21,8 @@ export async function verifyChain(bundle) {
   let before = "";
   for (const [index, event] of bundle.events.entries()) {
     if (event.seq !== undefined && Number(event.seq) !== index + 1) return { ok: false, text: `Event ${index + 1} is missing.` };
-    if (event.prev_hash !== before) return { ok: false, text: `Event ${index + 1} does not follow the event before it.` };
+    if (event.prev_hash !== before) return { ok: false, text: `Event ${index + 1} does not have the hash of event ${index}.` };
     before = event.hash;
   }
-  return { ok: true, text: `${bundle.events.length} events, each with the hash of the event before it; the digest of the bundle fits.` };
+  return { ok: true, text: `Each of the ${bundle.events.length} events has the hash of the event before. The digest matches the bundle.` };
 }

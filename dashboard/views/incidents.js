@@ -14,7 +14,7 @@ const COLORS = { OPEN: "bad", RESOLVED: "good", RETRIED: "active", DISMISSED: "s
 const Mark = ({ state }) => html`<span class=${`state ${COLORS[state] ?? "idle"}`}><${Shape} color=${COLORS[state] ?? "idle"} />${state.toLowerCase()}</span>`;
 const job = (id) => html`<a class="mono" href=${link(["jobs", id])}>${id.slice(0, 12)}</a>`;
 
-/** Buttons of a row: {verb, send, values, text, danger}; each prompts for a reason unless `reason` is "none". `result(answer)`: the text to show after a success. */
+/** Shows the buttons of a row, {verb, send, values, text, danger} each. A button prompts for a reason unless `reason` is "none". `result(answer)` returns the text to show after a success. */
 function Actions({ actions, onDone }) {
   const [open, setOpen] = useState(null);
   const [result, setResult] = useState("");
@@ -27,25 +27,25 @@ function Actions({ actions, onDone }) {
     ${open && html`<${ActionDialog} title=${open.verb} verb=${open.verb} reason=${open.reason ?? "required"} danger=${open.danger} action=${run} onClose=${() => setOpen(null)}><p>${open.text}</p><//>`}</span>`;
 }
 
-/** A list of the API: loading, error, empty, or its rows. */
+/** Shows a list of the API: its rows, or that it loads, failed or is empty. */
 function List({ load, id, items, empty, children }) {
   const found = useLoad(load, id, { every: 10000 });
   if (found.error && !found.data) return html`<${ErrorState} error=${found.error} retry=${found.reload} />`;
   if (!found.data) return html`<${Skeleton} rows=${5} height=${48} />`;
   if (!found.data[items].length) return empty;
   return html`<div class="stack">${found.data[items].map((each) => html`<article class="card" key=${each.incidentId ?? each.id ?? (each.number ? `${each.number}:${each.name}` : each.jobId ?? each.hookId)}>${children(each, found.reload)}</article>`)}
-    ${found.data.next && html`<p class="muted small">The newest ${found.data[items].length}.</p>`}</div>`;
+    ${found.data.next && html`<p class="muted small">The page shows the newest ${found.data[items].length}.</p>`}</div>`;
 }
 
 function Incidents({ id }) {
   const load = async (options) => (id ? { incidents: [await api.getIncident({ incidentId: id }, options)] } : api.listIncidents({ tenant_id: tenant.value, limit: 50 }, options));
   return html`<${List} id=${`incidents:${tenant.value}:${id}`} load=${load} items="incidents"
-    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens one when a job fails permanently, a circuit breaker opens, a service is silent, or a row cannot be read.</p><//>`}>
+    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens an incident when a job fails permanently, a circuit breaker opens, a service is silent, or a row is unreadable.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
       ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
         ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step." }] : []),
-        { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "The cause is repaired. The job stays as it is." },
-        { verb: "Dismiss", send: api.dismissIncident, values: { incidentId: each.incidentId }, text: "No action is needed." },
+        { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "Choose Resolve if the cause is repaired. The job does not change." },
+        { verb: "Dismiss", send: api.dismissIncident, values: { incidentId: each.incidentId }, text: "Choose Dismiss if the incident needs no action." },
       ]} />`}</header>
       <p class="clip-lines">${each.detail}</p>
       <p class="muted small">${each.kind === "JOB" ? html`job ${job(each.subject)}` : html`${each.kind.toLowerCase()} <span class="clip-any">${each.subject}</span>`}${each.tenant ? ` · tenant ${each.tenant}` : ""} · opened <${Time} at=${each.opened_at} />
@@ -67,14 +67,14 @@ function Message({ id, onDone }) {
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${3} />`;
   const { what_if: whatIf, body } = found.data;
-  return html`${whatIf && html`<p><b>If it were applied now:</b> <span class="mono">${whatIf.outcome}</span> ${whatIf.why}</p>`}<pre class="mono">${body}</pre>
-    ${may(api.redriveRejected) && html`<${Actions} onDone=${onDone} actions=${[{ verb: "Redrive message", send: api.redriveRejected, values: { rejectedId: id }, reason: "none", text: "The message is applied as if it arrived now." }]} />`}`;
+  return html`${whatIf && html`<p><b>Result of a redrive now:</b> <span class="mono">${whatIf.outcome}</span> ${whatIf.why}</p>`}<pre class="mono">${body}</pre>
+    ${may(api.redriveRejected) && html`<${Actions} onDone=${onDone} actions=${[{ verb: "Redrive message", send: api.redriveRejected, values: { rejectedId: id }, reason: "none", text: "LUCIUS applies the message as if the message arrived now." }]} />`}`;
 }
 
 function Rejected() {
   const [open, setOpen] = useState(null);
   return html`<${List} id=${`rejected:${tenant.value}`} load=${(options) => api.listRejected({ tenant: tenant.value, limit: 50 }, options)} items="rejected"
-    empty=${html`<${EmptyState} title="No rejected messages"><p>Messages on the bus that no job accepts are stored here with the reason.${tenant.value && " Without a tenant chosen, those that name no tenant are listed too."}</p><//>`}>
+    empty=${html`<${EmptyState} title="No rejected messages"><p>LUCIUS stores messages that no job accepts, with the reason.${tenant.value && " Clear the tenant to list also messages that name no tenant."}</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><span class="mono">${each.reason}</span></h2><button class="button small" aria-expanded=${open === each.id} onClick=${() => setOpen(open === each.id ? null : each.id)}>${open === each.id ? "Close" : "Preview"}</button></header>
       <p class="clip-lines">${each.detail}</p><p class="muted small">lane ${each.lane} · message <span class="mono clip-any">${each.message_id}</span> · <${Time} at=${each.received_at} />${each.redriven_outcome ? ` · redriven: ${each.redriven_outcome}` : ""}</p>
       ${open === each.id && html`<${Message} id=${each.id} onDone=${reload} />`}`}
@@ -90,11 +90,11 @@ const testResult = ({ delivered, status, error, took_ms: took }) => `${delivered
 
 function Webhooks() {
   const [open, setOpen] = useState(null);
-  if (!tenant.value && !ownTenant.value) return html`<${EmptyState} title="Choose a tenant"><p>Webhooks belong to one tenant. Enter its name at the top.</p><//>`;
-  return html`<${List} id=${`hooks:${tenant.value}`} load=${(options) => api.listWebhooks({ tenant_id: tenant.value }, options)} items="webhooks" empty=${html`<${EmptyState} title="No webhooks"><p>Create one with <code class="mono">lucius webhook create URL</code>.</p><//>`}>
+  if (!tenant.value && !ownTenant.value) return html`<${EmptyState} title="Choose a tenant"><p>A webhook belongs to one tenant. Enter the tenant's name at the top.</p><//>`;
+  return html`<${List} id=${`hooks:${tenant.value}`} load=${(options) => api.listWebhooks({ tenant_id: tenant.value }, options)} items="webhooks" empty=${html`<${EmptyState} title="No webhooks"><p>Create a webhook with <code class="mono">lucius webhook create URL</code>.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> ${each.url ?? "callback URLs of jobs"}</h2><span class="buttons">
       <button class="button small" aria-expanded=${open === each.hookId} onClick=${() => setOpen(open === each.hookId ? null : each.hookId)}>Deliveries</button>
-      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends a test event to the endpoint.", result: testResult }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "Deliveries start again." }] : [])]} />`}</span></header>
+      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends a test event to the endpoint.", result: testResult }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends the webhook's deliveries again." }] : [])]} />`}</span></header>
       <p class="muted small">${each.description}${each.failures > 0 ? ` · ${each.failures} failures since ${each.failing_since}` : ""}${each.succeeded_at ? html` · last success <${Time} at=${each.succeeded_at} />` : ""}</p>
       ${open === each.hookId && html`<${Deliveries} hook=${each} />`}`}
   <//>`;

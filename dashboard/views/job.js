@@ -1,4 +1,4 @@
-// One job: its data, its time by use, the reason of its state, and the actions of an operator.
+// The page of one job: data, time by use, reason of the state, and actions of an operator.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
 import { explainJob, getJob, getReceipt, getRunLog, listJobEvents } from "../api.js";
 import { Controls } from "../parts/controls.js";
@@ -38,7 +38,7 @@ const load = async (jobId, options) => {
   return { job, events, receipt, explanation };
 };
 
-/** Returns one sentence: the outcome, or the condition that the job waits for. */
+/** Returns a sentence with the outcome, or with the condition that the job waits for. */
 function Summary({ job, receipt, explanation }) {
   const { total } = receipt;
   const names = { service_s: "in services", ack_s: "waiting for ACKs", gated_s: "waiting for quotas", dependent_s: "waiting for other jobs", backoff_s: "in backoff", backlog_s: "behind a backlog", paused_s: "paused" };
@@ -129,7 +129,7 @@ export function JobPage({ jobId }) {
       <span class="muted">priority <b>${job.priority}</b></span>
       ${Object.entries(job.labels).map(([key, value]) => html`<span key=${key} class="chip clip" title=${`${key}:${value}`}>${key}:${value}</span>`)}
     </p>
-    ${seq ? html`<p class="notice">The job as of event ${seq}, ${exact(until)}. <button class="link" onClick=${() => setAsOf(Infinity)}>Show it as it is now</button></p>`
+    ${seq ? html`<p class="notice">The job as of event ${seq}, ${exact(until)}. <button class="link" onClick=${() => setAsOf(Infinity)}>Show the current state</button></p>`
       : html`<${Summary} job=${data.job} receipt=${data.receipt} explanation=${data.explanation} />`}
     ${past.error && html`<${ErrorState} error=${past.error} retry=${past.reload} compact />`}
     <${Related} job=${data.job} />

@@ -1,4 +1,4 @@
-// The list of jobs: live, with a filter, and actions on many.
+// The live list of jobs, with a filter and bulk actions.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
 import { createBulk, explainJob, getMetrics, listJobs, listProtocols } from "../api.js";
 import * as commands from "../parts/commands.js";
@@ -15,12 +15,12 @@ import { duration, exact, now, secondsBetween, Time } from "../parts/time.js";
 import { BulkBar } from "../parts/bulk.js";
 
 const PAGE = 100;
-/** Milliseconds between two reads of counts: the sweeper counts jobs once a minute. */
+/** Milliseconds between two reads of counts. The sweeper counts jobs once a minute. */
 const COUNTED_EVERY_MS = 60_000;
-/** Milliseconds of waiting after which the reason comes from the API; most jobs continue before. */
+/** Milliseconds of waiting after which the page requests the reason from the API. */
 const EXPLAINED_AFTER_MS = 5000;
 
-/** Loads the jobs of a filter: pages of the API, the first one again after each event. */
+/** Loads the jobs of a filter in pages of the API. Loads the first page again after each event. */
 function useJobs(values, key) {
   const [state, setState] = useState({ key, jobs: null, next: null, error: null });
   const latest = useRef({});
@@ -34,7 +34,7 @@ function useJobs(values, key) {
         const before = old.key === asked && old.jobs ? old.jobs : [];
         const known = new Set(page.jobs.map((job) => job.jobId));
         if (cursor) return { key: asked, jobs: [...before.filter((job) => !known.has(job.jobId)), ...page.jobs], next: page.next, error: null };
-        // jobs older than the page stay, in their last known state
+        // jobs older than the first page stay in the list with their last known state
         const oldest = page.jobs.at(-1)?.created_at;
         const rest = page.next && before.length > PAGE ? before.filter((job) => !known.has(job.jobId) && job.created_at < oldest) : [];
         return { key: asked, jobs: [...page.jobs, ...rest], next: rest.length ? old.next : page.next, error: null };
@@ -65,7 +65,7 @@ function useJobs(values, key) {
 
 const reasons = new Map();
 
-/** Shows the reason why a job waits: a text by state; later that of the API, up to its first semicolon. */
+/** Shows the reason of a waiting job: first a text by state, later the API's text up to the first semicolon. */
 function Why({ job }) {
   const key = `${job.jobId}:${job.seq}`;
   const [, redraw] = useState(0);
@@ -93,7 +93,7 @@ function Why({ job }) {
 /** Shows the duration of an ended job, and the reason of its failure. */
 const End = ({ job }) => html`<span class="clip">after ${duration(secondsBetween(job.created_at, job.completed_at))}${job.error_code && html` <b class=${`mono ${colorOf(job.status)}`} title=${job.error_code}>${job.error_code}</b>`}</span>`;
 
-/** Shows the first label, and the number of others. */
+/** Shows the first label, and the number of other labels. */
 const Labels = ({ labels }) => labels.length > 0 && html`<span class="chip clip" title=${labels.map((each) => each.join(":")).join("\n")}>${labels[0].join(":")}</span>${labels.length > 1 ? html`<span class="muted">+${labels.length - 1}</span>` : ""}`;
 
 function Row({ job, showTenant, marked, onMark }) {
@@ -111,11 +111,11 @@ function Row({ job, showTenant, marked, onMark }) {
 const WAITING = ["WAITING_FOR_JOBS", "THROTTLED", "QUEUED"];
 const SHORTCUTS = [["All", []], ["Not ended", [...WAITING, "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING"]], ["Waiting", WAITING], ["In progress", ["IN_PROGRESS"]], ["Failed", ["FAILED_FINAL"]], ["Succeeded", ["SUCCEEDED"]]];
 
-/** The buttons of frequent filters. If the filter has only states and a tenant, those of living jobs show counts of the overview. */
+/** Shows the buttons of frequent filters. If the filter has only states and a tenant, the buttons of active states show counts of the overview. */
 function Shortcuts({ text, values, onChange }) {
   const plain = Object.keys(values).every((key) => key === "status");
   const { data } = useLoad(async (options) => (plain ? getMetrics({ tenant: tenant.value }, options) : null), `counts:${tenant.value}:${plain}`, { every: COUNTED_EVERY_MS });
-  // the app counts a tenant's jobs for the response; the sweeper counts those of all tenants
+  // the app counts one tenant's jobs for the response; the sweeper counts the jobs of all tenants
   const at = data && (data.tenant === null ? data.jobs.counted_at : data.at);
   const count = (states) => `${states.reduce((sum, each) => sum + (data.jobs.active[each] ?? 0), 0)}${data.jobs.at_least ? "+" : ""}`;
   return html`<div class="segmented" role="group" aria-label="Filters">${SHORTCUTS.map(([name, states]) => {
@@ -156,7 +156,7 @@ export function Jobs() {
   const types = (protocols.data?.protocols ?? []).map((each) => each.request_type);
   const header = html`<div class="vlist-row vlist-header" role="row" aria-rowindex="1">
     ${["mark", "state", "id", "type", ...(tenant.value ? [] : ["tenant"]), "why", "labels", "age"].map((each) => html`<span key=${each} role="columnheader" class=${`c-${each}`}>
-      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Waits for, or ended", labels: "Labels", age: "Created" }[each]}</span>`)}
+      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Waits for or ended", labels: "Labels", age: "Created" }[each]}</span>`)}
   </div>`;
   return html`<section class="view fill" aria-labelledby="title">
     <header class="view-header"><h1 id="title">Jobs</h1>
@@ -171,7 +171,7 @@ export function Jobs() {
     ${found.jobs === null && !found.error && html`<${Skeleton} rows=${12} height=${28} />`}
     ${found.jobs !== null && !jobs.length && !found.error && html`<${EmptyState} title=${text ? "No job matches" : "No jobs yet"}>
       ${text ? html`<p>Change the filter, or <button class="link" onClick=${() => setFilter("")}>show all jobs</button>.</p>`
-        : html`<p>Submit the first one on the page <a href=${link(["submit"])}>Submit</a>, or in a terminal:</p><pre class="mono">lucius submit FILE --protocol OCR --watch</pre>`}<//>`}
+        : html`<p>Submit the first job on the page <a href=${link(["submit"])}>Submit</a>, or in a terminal:</p><pre class="mono">lucius submit FILE --protocol OCR --watch</pre>`}<//>`}
     ${jobs.length > 0 && html`<${VirtualList} label="Jobs" items=${jobs} header=${header} selected=${selected} onEnd=${found.more}
       row=${(job, index) => html`<${Row} job=${job} showTenant=${!tenant.value} marked=${marked.has(job.jobId)} onMark=${may(createBulk) ? (event) => mark(index, event) : null} />`} />`}
     ${jobs.length > 0 && html`<p class="muted small list-foot">${jobs.length}${found.next ? "+" : ""} ${jobs.length === 1 && !found.next ? "job" : "jobs"}</p>`}

@@ -1,4 +1,4 @@
-// The overview: problems and counts. One request every five seconds.
+// The overview of problems and counts. The page sends one request every five seconds.
 import { html } from "../parts/html.js";
 import { getMetrics } from "../api.js";
 import Chart from "../parts/chart.js";
@@ -13,7 +13,7 @@ import { duration, now, Time } from "../parts/time.js";
 const TILES = [["WAITING_FOR_JOBS"], ["THROTTLED"], ["QUEUED"], ["IN_PROGRESS"], ["PAUSED", "PAUSING"], ["CANCELLING"]];
 const COLORS = { ok: "good", warning: "stopped", critical: "bad" };
 const TARGETS = {
-  // one problem may stand for several incidents
+  // one problem can have several incidents
   incident: (id) => link(id ? ["incidents", id] : ["incidents"]),
   quota: (id) => link(["quotas"], { quota: id }),
   service: (id) => link(["overview"], { at: `service-${id}` }),
@@ -24,7 +24,7 @@ const TARGETS = {
 const jobsOf = (...states) => link(["jobs"], { filter: `status=${states.join(",")}` });
 const milliseconds = (value) => (value === null || value === undefined ? "–" : duration(value / 1000));
 
-/** Shows a problem: its text, time, consequence, and the next command. */
+/** Shows a problem with its text, time, consequence and next command. */
 function Problem({ problem, first = false }) {
   const { level, sentence, since, subject, command, consequence } = problem;
   const color = COLORS[level];
@@ -39,7 +39,7 @@ function Problem({ problem, first = false }) {
 }
 
 function LastHour({ minutes, at }) {
-  if (!minutes.length) return html`<${EmptyState} title="No minute is recorded yet"><p>The sweeper writes one record a minute.</p><//>`;
+  if (!minutes.length) return html`<${EmptyState} title="No records yet"><p>The sweeper writes one record a minute.</p><//>`;
   const times = minutes.map((each) => Date.parse(each.minute) / 1000);
   const ended = (state) => minutes.map((each) => each.ended[state] ?? 0);
   const reasons = {};
@@ -50,7 +50,7 @@ function LastHour({ minutes, at }) {
     { name: "cancelled", color: "stopped", values: ended("CANCELLED") },
     { name: "succeeded", color: "good", values: ended("SUCCEEDED") },
   ]} />
-  ${list.length > 0 && html`<h3>Without success, by reason</h3><ul class="bars">${list.slice(0, 6).map(([name, count]) => html`<li key=${name}>
+  ${list.length > 0 && html`<h3>Failed and cancelled jobs, by reason</h3><ul class="bars">${list.slice(0, 6).map(([name, count]) => html`<li key=${name}>
     <span class="mono clip">${name}</span><i class="bar"><i style=${{ width: `${(100 * count) / list[0][1]}%` }} /></i><b class="tabular">${count}</b></li>`)}</ul>`}`;
 }
 
@@ -61,7 +61,7 @@ function Lanes({ lanes }) {
     const text = `lane ${each.lane}: ${each.waiting} waiting, oldest ${duration(each.oldest_seconds)}${Object.entries(each.services).map(([name, count]) => `, ${name} ${count}`).join("")}`;
     return html`<div key=${each.lane} role="listitem" class="lane" title=${`${each.topic}: ${text}`} aria-label=${text}>
       <i aria-hidden="true" style=${{ opacity: each.waiting ? 0.2 + (0.8 * each.waiting) / most : 0 }} /><span class="muted">${each.lane}</span><b class="tabular">${each.waiting || ""}</b></div>`;
-  })}</div><p class="muted small">Directives that no service has ACKed, by lane.${oldest > 0 ? ` The oldest waits for ${duration(oldest)}.` : ""}</p>`;
+  })}</div><p class="muted small">Number of directives without an ACK, by lane.${oldest > 0 ? ` The oldest directive has waited for ${duration(oldest)}.` : ""}</p>`;
 }
 
 const Services = ({ services }) => html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>Service</th><th>Last reply</th><th>Waiting</th><th>In flight</th><th>ACK p95</th><th>RESULT p95</th></tr></thead><tbody>
@@ -113,6 +113,6 @@ export default function Overview() {
         <${Card} title="Platform"><${Platform} sweeper=${data.sweeper} dependencies=${data.dependencies} /><//>
       </div>
     </div>
-    <p class="muted small">As of ${duration(Math.max(0, Math.round((now.value - Date.parse(data.at)) / 1000)))} ago.</p>
+    <p class="muted small">Data is from ${duration(Math.max(0, Math.round((now.value - Date.parse(data.at)) / 1000)))} ago.</p>
   </section>`;
 }

@@ -1,4 +1,4 @@
-// Quotas: limits, active jobs, the waiting queue in its order, holds, throttles, breakers, and the log.
+// The page of quotas: limits, active jobs, the waiting queue in order, holds, throttles, breakers and the log.
 import { html, useEffect, useMemo, useState } from "../parts/html.js";
 import { changeQuota, getUsage, listQuotaLog, listQuotas, listWaiting } from "../api.js";
 import Chart from "../parts/chart.js";
@@ -35,7 +35,7 @@ function signs(quota) {
 
 function limits(rule) {
   if (!rule) return "no limits";
-  const words = { max_active: "active jobs", max_per_hour: "starts per hour", burst: "starts at once", max_staged: "waiting jobs", emergency_max_active: "emergency jobs" };
+  const words = { max_active: "active jobs", max_per_hour: "starts per hour", burst: "starts in a burst", max_staged: "waiting jobs", emergency_max_active: "emergency jobs" };
   const given = Object.entries(words).filter(([name]) => rule[name] !== null && rule[name] !== undefined).map(([name, text]) => `${rule[name]} ${text}`);
   return [given.length ? `at most ${given.join(", ")}` : "no limits", rule.weight && `weight ${rule.weight}`].filter(Boolean).join(", ");
 }
@@ -49,7 +49,7 @@ function Waiting({ quota }) {
   return html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Waits for</th><th>Expected</th></tr></thead><tbody>
     ${waiting.map((each) => html`<tr key=${each.jobId}><td class="tabular muted">${each.position}</td><td><a class="mono" href=${link(["jobs", each.jobId])}>${each.jobId.slice(0, 12)}</a></td>
       <td>${each.priority}</td><td class="clip-any" title=${each.waits_for}>${WHY[each.why] ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">when a job ends</span>`}</td></tr>`)}
-  </tbody></table></div>${total > waiting.length && html`<p class="muted small">The first ${waiting.length} of ${total}.</p>`}`;
+  </tbody></table></div>${total > waiting.length && html`<p class="muted small">The page shows the first ${waiting.length} of ${total} waiting jobs.</p>`}`;
 }
 
 const CHANGES = { RULE_SET: "Limits changed", RULE_DELETED: "Own limits removed", HELD: "Held", THROTTLED: "Throttled", RESUMED: "Resumed", JOB_ADMITTED: "Job admitted past its quotas", BREAKER_OPENED: "Breaker opened", BREAKER_HALF_OPEN: "Breaker half open", BREAKER_CLOSED: "Breaker closed", BREAKER_RESET: "Breaker reset" };
@@ -59,7 +59,7 @@ function Log({ quota }) {
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${3} />`;
   const { entries } = found.data;
-  if (!entries.length) return html`<p class="muted">The quota has not been changed.</p>`;
+  if (!entries.length) return html`<p class="muted">The quota has no changes.</p>`;
   return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b title=${each.type}>${CHANGES[each.type] ?? each.type}</b>${each.type === "RULE_SET" ? `, ${limits(each.data.after?.rule)}` : ""}: <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>`;
 }
 
@@ -72,7 +72,7 @@ function Usage({ name }) {
   if (!hours.length) return html`<p class="muted">No job in the last 24 hours.</p>`;
   return html`<${Chart} label="Jobs by hour" bar=${3600} bars=${24} until=${Date.parse(since) / 1000 + 23 * 3600} height=${140} times=${hours.map(([hour]) => Date.parse(hour) / 1000)} series=${[
     { name: "waited", color: "stopped", values: hours.map(([, sum]) => sum.staged) },
-    { name: "started at once", color: "accent", values: hours.map(([, sum]) => sum.created - sum.staged) },
+    { name: "started without waiting", color: "accent", values: hours.map(([, sum]) => sum.created - sum.staged) },
   ]} />`;
 }
 
@@ -88,7 +88,7 @@ function Quota({ quota, open, onChange }) {
     ${open && html`<div class="split">
       <section class="card"><header><h2>Waiting queue</h2></header><${Waiting} quota=${quota} /></section>
       <section class="card"><header><h2>Limits</h2></header><${QuotaActions} quota=${quota} keys=${key} onDone=${onChange} />
-        <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next start: ${exact(quota.next_start_at)}.` : ""}</p>
+        <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next job can start at ${exact(quota.next_start_at)}.` : ""}</p>
         <h3>Log</h3><${Log} quota=${quota} /></section>
       ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
     </div>`}
@@ -107,7 +107,7 @@ export default function Quotas() {
     <header class="view-header"><h1 id="title">Quotas</h1><${CopyAs} curl=${curl} lucius=${lucius} /></header>
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} />`}
     ${!quotas && !found.error && html`<${Skeleton} rows=${5} height=${64} />`}
-    ${quotas && !quotas.length && html`<${EmptyState} title="No quotas"><p>A quota limits when jobs may start. Set one with <code class="mono">lucius quota set --tenant TENANT --max-active 5 --reason WHY</code>.</p><//>`}
+    ${quotas && !quotas.length && html`<${EmptyState} title="No quotas"><p>A quota limits starts of jobs. Set a quota with <code class="mono">lucius quota set --tenant TENANT --max-active 5 --reason WHY</code>.</p><//>`}
     ${quotas?.map((each) => html`<${Quota} key=${each.id} quota=${each} open=${each.id === open} onChange=${found.reload} />`)}
   </section>`;
 }

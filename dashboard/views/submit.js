@@ -1,4 +1,4 @@
-// A job request as a form, with the dry run's response beside it; and the lane of a tenant's document.
+// A job request as a form next to the dry run's response, and the lane of a tenant's document.
 import { html, useEffect, useMemo, useState } from "../parts/html.js";
 import { getJob, getRouting, listJobs, listProtocols, submitJob } from "../api.js";
 import * as commands from "../parts/commands.js";
@@ -9,7 +9,7 @@ import { ownTenant } from "../parts/session.js";
 import { Shape } from "../parts/state.js";
 import { readForm, SchemaForm } from "../parts/schema_form.js";
 
-/** Required and optional fields of a job request besides its payload; the texts follow the schema `Envelope`. */
+/** Required and optional fields of a job request, without the payload. The texts follow the schema `Envelope`. */
 const REQUIRED = {
   required: ["input_ref", "output_ref"],
   properties: {
@@ -20,7 +20,7 @@ const REQUIRED = {
 const OPTIONAL = {
   properties: {
     priority: { enum: ["low", "normal", "high", "emergency"], default: "normal", description: "Order in the waiting queue of a quota." },
-    doc_id: { type: "string", description: "Your id of the document. BURST needs it." },
+    doc_id: { type: "string", description: "Your id of the document. Required for BURST." },
     mode: { enum: ["DEFAULT", "BURST"], description: "BURST spreads the documents of one tenant over the lanes." },
     idempotency_key: { type: "string", description: "Requests with the same key return the same job." },
     labels: { type: "array", items: { type: "string" }, description: "key:value, one per line." },
@@ -30,7 +30,7 @@ const REQUEST = { ...REQUIRED, properties: { ...REQUIRED.properties, ...OPTIONAL
 const SAMPLES = ["bw40-manual.pdf", "invoice.png", "minutes-scan.pdf"];
 const onLaptop = ["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
 
-/** Returns the blob service of a laptop: that of the newest job, else the default port of `make up`. */
+/** Returns the URL of a laptop's blob service, from the newest job or else with the default port of `make up`. */
 const storageOf = (job) => /^(https?:\/\/[^/]+\/devstoreaccount1)\//.exec(job?.input_ref?.uri ?? "")?.[1] ?? "http://127.0.0.1:10000/devstoreaccount1";
 
 async function newestJob(options) {
@@ -52,7 +52,7 @@ function bodyOf(protocol, name, texts, payload) {
   return { body: { schema_version: "1.0", tenant_id: name, request_type: protocol.request_type, input_ref: { uri: input }, output_ref: { uri: output }, payload: parts, ...rest, ...(labels ? { labels } : {}) }, error: wrong };
 }
 
-const VERDICTS = { ADMITTED: ["good", "It would start at once."], STAGED: ["stopped", "It would wait for a quota."], REFUSED: ["bad", "It would be refused."] };
+const VERDICTS = { ADMITTED: ["good", "The job would start immediately."], STAGED: ["stopped", "The job would wait for a quota."], REFUSED: ["bad", "LUCIUS would refuse the request."] };
 
 function Answer({ body, error, children }) {
   const key = JSON.stringify(body);
@@ -70,12 +70,12 @@ function Answer({ body, error, children }) {
   return html`<p class=${`state ${color}`}><${Shape} color=${color} />${text}</p>
     ${quota.limit && html`<p class="muted">Limit: <span class="mono">${quota.limit}</span></p>`}
     ${quota.tenant_limit !== null && quota.tenant_limit !== undefined && html`<p class="muted">The tenant has ${quota.tenant_active} of ${quota.tenant_limit} active jobs.</p>`}
-    ${idempotency.jobId && html`<p class="notice">The same request exists already: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. No new job would be created.</p>`}
+    ${idempotency.jobId && html`<p class="notice">The same request already has a job: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. No new job would be created.</p>`}
     ${children}
     <details><summary>${directives.length} ${directives.length === 1 ? "directive" : "directives"}</summary><pre class="mono">${JSON.stringify(directives, null, 2)}</pre></details>`;
 }
 
-/** Shows the lane of this tenant and document, also while the rest of the form is empty. */
+/** Shows the lane of this tenant and document, even if the rest of the form is empty. */
 function Lane({ name, doc = "", mode = "" }) {
   const ready = name && (mode !== "BURST" || doc);
   const found = useLoad((options) => (ready ? getRouting({ tenant: name, doc_id: doc, mode }, options) : Promise.resolve(null)), JSON.stringify([name, doc, mode]));

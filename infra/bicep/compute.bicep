@@ -7,7 +7,7 @@ import { durableTaskDataContributor } from 'modules/roles.bicep'
 import { identityType, privateAccessType, tagsType } from 'modules/shapes.bicep'
 import { ledgerType, runtimeType } from 'modules/storage.bicep'
 
-@description('Required. Name of the environment, in the source of public events.')
+@description('Required. Name of the environment, which is part of the `source` of public events.')
 param environmentName string
 
 @description('Required. Suffix of the resource names.')
@@ -32,21 +32,21 @@ param hosting string
 @description('Required. Size, scale limits and warm instances of the app.')
 param scale scaleType
 
-@description('Required. Backend of Durable Functions. The package must have its host.json (scripts/package.py). A change ends all orchestrations; the sweeper restarts their jobs from the ledger.')
+@description('Required. Backend of Durable Functions. The deployed package must have the host.json of this backend (scripts/package.py). A change of the backend ends all orchestrations. The sweeper then restarts the jobs from the ledger.')
 @allowed([
   'DurableTaskScheduler'
   'AzureStorage'
 ])
 param durableBackend string
 
-@description('Required. Tier of the Durable Task Scheduler. Billing: Consumption per action, Dedicated per unit.')
+@description('Required. Tier of the Durable Task Scheduler. Azure bills Consumption per action and Dedicated per unit.')
 @allowed([
   'Consumption'
   'Dedicated'
 ])
 param schedulerSku string
 
-@description('Required. Units of a Dedicated scheduler; three units make it zone-redundant.')
+@description('Required. Units of a Dedicated scheduler. Three units make the scheduler zone-redundant.')
 @minValue(1)
 @maxValue(3)
 param schedulerCapacity int
@@ -54,10 +54,10 @@ param schedulerCapacity int
 @description('Required. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType
 
-@description('Required. Public URL of the app. Empty means its default host name.')
+@description('Required. Public URL of the app. Empty means the app\'s default host name.')
 param publicUrl string
 
-@description('Required. Whether webhooks are enabled.')
+@description('Required. `true` enables webhooks.')
 param webhooks bool
 
 @description('Required. Accepted access tokens.')
@@ -93,10 +93,10 @@ param referenceHosts string[]
 @description('Required. Host name of the Service Bus namespace.')
 param serviceBusNamespace string
 
-@description('Required. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
+@description('Required. Host name of another Service Bus namespace with the topic of public events. The app must have the right to send to this topic (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
 param eventsNamespace string
 
-@description('Required. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
+@description('Required. Functions that read replies. `Shared` means one function for all lanes. `Lanes` means one function for each lane.')
 @allowed([
   'Shared'
   'Lanes'
@@ -126,7 +126,7 @@ param anchorsEndpoint string
 @description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
 
-@description('Required. Resource id of the app\'s subnet. Empty without isolation.')
+@description('Required. Resource id of the app\'s subnet. Empty without network isolation.')
 param appSubnetResourceId string
 
 @description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')

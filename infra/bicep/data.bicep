@@ -40,26 +40,26 @@ param softDeleteDays int
 @maxValue(36500)
 param workspaceRetentionDays int
 
-@description('Required. Logs of storage requests. `All` logs each read and write, which costs more than the requests.')
+@description('Required. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, and these logs cost more than the requests.')
 @allowed([
   'Deletes'
   'All'
 ])
 param storageRequestLogs string
 
-@description('Required. Whether a lock keeps the ledger\'s storage account from being deleted. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+@description('Required. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
 param lockLedger bool
 
-@description('Required. Whether the runtime needs queues, as the AzureStorage backend does.')
+@description('Required. `true` if the runtime needs queues, as with the AzureStorage backend.')
 param queues bool
 
-@description('Required. Whether there is an account for anchors of heads.')
+@description('Required. `true` creates a storage account for anchors of heads.')
 param anchors bool
 
-@description('Required. Whether the policy that keeps anchors for 400 days is locked.')
+@description('Required. `true` locks the policy that keeps anchors for 400 days.')
 param lockAnchors bool
 
-@description('Required. Whether there is an App Configuration store.')
+@description('Required. `true` creates an App Configuration store.')
 param appConfiguration bool
 
 @description('Required. Tier of App Configuration.')
@@ -76,10 +76,10 @@ param appPrincipalId string
 @description('Required. Identity that can write protocols.')
 param operator holderType
 
-@description('Required. Identity that runs the smoke test and can write to its container.')
+@description('Required. Identity that runs the smoke test and can write to the container `smoke`.')
 param tester holderType
 
-@description('Required. Whether that identity can also upload documents.')
+@description('Required. `true` lets the identity of the smoke test also upload documents.')
 param testerUploads bool
 
 @description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')
@@ -88,7 +88,7 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-// The accounts, and the rights in each.
+// The storage accounts, and the roles on each account.
 module storage 'modules/storage.bicep' = {
   name: 'storage'
   params: {

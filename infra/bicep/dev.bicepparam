@@ -1,15 +1,15 @@
 using 'main.bicep'
 
-// Small and cheap, billed by use: for development and trials. `azd up` uses this file (azure.yaml).
+// A small deployment, billed by use, for development and trials. `azd up` uses this file (azure.yaml).
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'dev')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
-// an existing resource group, which stays with `azd down` (docs/guides/own-resources.md)
+// an existing resource group, which `azd down` does not delete (docs/guides/own-resources.md)
 var ownGroup = readEnvironmentVariable('LUCIUS_RESOURCE_GROUP', '')
 param resourceGroupName = ownGroup
 param existingResourceGroup = !empty(ownGroup)
 param workspaceResourceId = readEnvironmentVariable('LUCIUS_WORKSPACE_ID', '')
-// azd reads this file before its hooks have created the app registration; no token has this audience
+// azd reads this file before the hooks have created the app registration; no token has this placeholder as its audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
@@ -43,5 +43,5 @@ param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', 
 param actionGroupIds = filter(split(readEnvironmentVariable('LUCIUS_ALERT_ACTION_GROUPS', ''), ','), id => !empty(id))
 param monthlyBudget = int(readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET', '0'))
 param monthlyBudgetStart = readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET_START', '')
-// above the cap, logs stop until its daily reset: app-down and sweeper-silent fire, and logs-capped has the reason
+// above the cap, Azure drops logs until the daily reset; then app-down and sweeper-silent fire, and logs-capped names the reason
 param logDailyQuotaGb = 1

@@ -1,5 +1,5 @@
 metadata name = 'LUCIUS'
-metadata description = 'A complete deployment in a resource group of its own, without keys, private by parameter, with monitoring. Deployed at a subscription.'
+metadata description = 'A complete deployment in one resource group, with monitoring and without keys. A parameter makes the network private. The scope of the deployment is the subscription.'
 
 targetScope = 'subscription'
 
@@ -12,12 +12,12 @@ import { platformServiceType } from 'services.bicep'
 
 // ---------------------------------------------------------------- region and names
 
-@description('Required. Name of the environment, for example `dev`: part of each resource name.')
+@description('Required. Name of the environment, for example `dev`. The name is part of each resource name.')
 @minLength(1)
 @maxLength(20)
 param environmentName string
 
-@description('Required. Region with Flex Consumption. The preprovision hook checks whether it also offers the Durable Task Scheduler.')
+@description('Required. Region with Flex Consumption. The preprovision hook checks that the region also offers the Durable Task Scheduler.')
 @allowed([
   'australiaeast'
   'australiasoutheast'
@@ -58,11 +58,11 @@ param environmentName string
 })
 param location string
 
-@description('Optional. Name of the resource group. Empty means derived from the environment\'s name.')
+@description('Optional. Name of the resource group. Empty means `rg-lucius-` and the environment\'s name.')
 @maxLength(90)
 param resourceGroupName string = ''
 
-@description('Optional. Whether the resource group `resourceGroupName` exists already. If so, the template does not create or tag it.')
+@description('Optional. `true` if the resource group `resourceGroupName` exists already. The template then neither creates nor tags the group.')
 param existingResourceGroup bool = false
 
 @description('Optional. Tags of each resource, in addition to those of azd and cost reports.')
@@ -84,21 +84,21 @@ param hosting string = 'FlexConsumption'
 @description('Optional. Size, scale limits and warm instances of the app.')
 param scale scaleType = {}
 
-@description('Optional. Backend of Durable Functions. The package must have its host.json (scripts/package.py). A change ends all orchestrations; the sweeper restarts their jobs from the ledger.')
+@description('Optional. Backend of Durable Functions. The deployed package must have the host.json of this backend (scripts/package.py). A change of the backend ends all orchestrations. The sweeper then restarts the jobs from the ledger.')
 @allowed([
   'DurableTaskScheduler'
   'AzureStorage'
 ])
 param durableBackend string = 'DurableTaskScheduler'
 
-@description('Optional. Tier of the Durable Task Scheduler. Billing: Consumption per action, Dedicated per unit.')
+@description('Optional. Tier of the Durable Task Scheduler. Azure bills Consumption per action and Dedicated per unit.')
 @allowed([
   'Consumption'
   'Dedicated'
 ])
 param schedulerSku string = 'Consumption'
 
-@description('Optional. Units of a Dedicated scheduler; three units make it zone-redundant.')
+@description('Optional. Units of a Dedicated scheduler. Three units make the scheduler zone-redundant.')
 @minValue(1)
 @maxValue(3)
 param schedulerCapacity int = 1
@@ -106,47 +106,47 @@ param schedulerCapacity int = 1
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
-@description('Optional. Public URL of the app. Empty means its default host name.')
+@description('Optional. Public URL of the app. Empty means the app\'s default host name.')
 param publicUrl string = ''
 
-@description('Optional. Whether callbacks are enabled. If so, a key vault with their keys is created (docs/guides/secrets.md).')
+@description('Optional. `true` enables callbacks and creates a key vault for the callback keys (docs/guides/secrets.md).')
 param enableCallbacks bool = false
 
-@description('Optional. Whether webhooks are enabled. Their keys are in the same key vault.')
+@description('Optional. `true` enables webhooks and creates a key vault for the webhook keys. Callbacks and webhooks share one key vault.')
 param enableWebhooks bool = false
 
-@description('Optional. Whether there is a key vault even if neither is enabled.')
+@description('Optional. `true` creates a key vault even if callbacks, webhooks and signed heads are off.')
 param keyVault bool = false
 
-@description('Optional. Kinds of keys in the key vault, for example `callback webhook`. Set by hooks; the app gets the settings of these kinds only.')
+@description('Optional. Kinds of keys that are in the key vault, separated by spaces, for example `callback webhook`. The hooks set this parameter. The app gets only the settings of these kinds.')
 param vaultKeys string = ''
 
-@description('Optional. Whether LUCIUS records heads of histories, and signs them and a daily anchor (docs/guides/audit.md). If so, a key vault and a storage account for anchors are created.')
+@description('Optional. `true` makes LUCIUS record and sign heads of histories and a daily anchor (docs/guides/audit.md). The template then creates a key vault and a storage account for anchors.')
 param signHeads bool = false
 
-@description('Optional. Whether the policy that keeps anchors for 400 days is locked. A locked policy can never be unlocked, and the account of the anchors cannot be deleted before.')
+@description('Optional. `true` locks the policy that keeps anchors for 400 days. A locked policy can never be unlocked. The account cannot be deleted while it contains an anchor younger than 400 days.')
 param lockAnchors bool = false
 
 // ---------------------------------------------------------------- accepted tokens
 
-@description('Required. `aud` of callers\' tokens: the client id of the app registration that stands for this API.')
+@description('Required. `aud` of callers\' tokens, which is the client id of this API\'s app registration.')
 @minLength(1)
 param authAudience string
 
-@description('Optional. `iss` of callers\' tokens. Empty means this Entra tenant, tokens of version 2.')
+@description('Optional. `iss` of callers\' tokens. Empty means this Entra tenant with tokens of version 2.')
 param authIssuer string = ''
 
-@description('Optional. URL of the issuer\'s keys (JWKS). Empty means those of this Entra tenant.')
+@description('Optional. URL of the issuer\'s keys (JWKS). Empty means the keys of this Entra tenant.')
 param authJwksUrl string = ''
 
-@description('Optional. Claim with the caller\'s tenant, if neither `authTenants` nor a role `tenant:NAME` names it. `azp` is the client id of the calling application; public clients are refused.')
+@description('Optional. Claim with the caller\'s tenant, if neither `authTenants` nor a role `tenant:NAME` names the tenant. `azp` is the client id of the calling application. The app then refuses public clients.')
 @minLength(1)
 param authTenantClaim string = 'azp'
 
-@description('Optional. Tenants by values of claims: application id (`azp`), group id (`groups`) or any other.')
+@description('Optional. LUCIUS tenants by claim and value. Any claim is possible, for example `azp` (application id) or `groups` (group id).')
 param authTenants tenantsType = {}
 
-@description('Optional. Client id of the dashboard at the issuer, for its sign-in. If empty, users paste a token.')
+@description('Optional. Client id of the dashboard, registered at the issuer for sign-in. If empty, users paste a token.')
 param dashboardClientId string = ''
 
 // ---------------------------------------------------------------- bus, storage, protocols
@@ -168,17 +168,17 @@ param serviceBusSku string = 'Standard'
 ])
 param serviceBusCapacity int = 1
 
-@description('Optional. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
+@description('Optional. Host name of another Service Bus namespace with the topic of public events. The app must have the right to send to this topic (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
 param eventsNamespace string = ''
 
-@description('Optional. Functions that read replies. `Shared`: each reply topic forwards to one queue, which one function reads; on Flex Consumption this costs a fraction. `Lanes`: one function for each of the 16 topics, so that many replies of one lane do not delay those of another. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
+@description('Optional. Functions that read replies. `Shared` forwards all reply topics to one queue, which one function reads. On Flex Consumption at 3 jobs a second, the run time of reply functions then costs 17 USD a million three-step jobs instead of 187 USD (docs/explanation/scale.md). `Lanes` has one function for each of the 16 topics, so replies of one lane do not delay replies of another lane. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
 @allowed([
   'Shared'
   'Lanes'
 ])
 param replies string = hosting == 'FlexConsumption' ? 'Shared' : 'Lanes'
 
-@description('Optional. Whether each reply lane scales by its number of replies. This requires the role Azure Service Bus Data Owner, with which the app can delete topics. Otherwise the app can only send and receive, and a lane scales by one instance at a time while its oldest reply ages.')
+@description('Optional. `true` scales each reply lane by its number of replies. This mode requires the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, the app can only send and receive. While the oldest reply of a lane ages, the lane then gets one more instance at a time.')
 param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
@@ -200,10 +200,10 @@ param workspaceRetentionDays int = 30
 @maxValue(365)
 param softDeleteDays int = 7
 
-@description('Optional. Whether a lock keeps the ledger\'s storage account from being deleted. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+@description('Optional. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
 param lockLedger bool = false
 
-@description('Optional. Whether an App Configuration store overrides protocols and modes. Otherwise the packaged protocols are in effect.')
+@description('Optional. `true` creates an App Configuration store, which overrides protocols and modes. If `false`, the packaged protocols are in effect.')
 param appConfiguration bool = true
 
 @description('Optional. Tier of App Configuration. Network isolation uses at least standard, because private endpoints require it.')
@@ -214,7 +214,7 @@ param appConfiguration bool = true
 ])
 param appConfigurationSku string = 'standard'
 
-@description('Optional. Whether each deployment writes the protocols of this repository to the store. Has no effect with network isolation, because Resource Manager cannot reach the store. The packaged protocols are then in effect until an operator writes the keys (docs/guides/deploy.md).')
+@description('Optional. `true` makes each deployment write the protocols of this repository to the store. The parameter has no effect with network isolation, because Resource Manager cannot reach the store. The packaged protocols are then in effect until an operator writes the keys (docs/guides/deploy.md).')
 param seedProtocols bool = true
 
 @description('Optional. Mode of requests without a mode.')
@@ -229,13 +229,13 @@ param tenantModes tenantModeType[] = []
 
 // ---------------------------------------------------------------- platform services and users
 
-@description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: all of topology.json.')
+@description('Optional. Platform services whose identities get rights to their subscriptions. The template creates an identity for each service without `principalId`. Default: all services of topology.json.')
 param platformServices platformServiceType[]?
 
-@description('Optional. Whether container apps run the platform services of `containers.json` that have no identity of their own.')
+@description('Optional. `true` runs the platform services of `containers.json` in container apps, except services with a `principalId`.')
 param containerApps bool = true
 
-@description('Optional. Tag of the images of the platform services, which `infra/hooks/build_images.sh` builds. If empty, the images are not built yet, and there is no container app.')
+@description('Optional. Tag of the images that `infra/hooks/build_images.sh` builds for platform services. If empty, no image is built yet, and the template creates no container app.')
 param serviceImageTag string = ''
 
 @description('Optional. Resource id of an existing registry for the images. If empty, a new one is created.')
@@ -244,7 +244,7 @@ param registryResourceId string = ''
 @description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. If empty, the identity that runs this deployment can write the protocols, and no identity can write the keys.')
 param operatorPrincipalId string = ''
 
-@description('Optional. Type of that identity.')
+@description('Optional. Type of the identity `operatorPrincipalId`.')
 @allowed([
   'ServicePrincipal'
   'User'
@@ -255,7 +255,7 @@ param operatorPrincipalType string = 'User'
 @description('Optional. Object id of the identity that runs the smoke test and can write to the container `smoke`. Empty means the operator.')
 param smokePrincipalId string = ''
 
-@description('Optional. Type of that identity, if one is given.')
+@description('Optional. Type of the identity `smokePrincipalId`.')
 @allowed([
   'ServicePrincipal'
   'User'
@@ -263,21 +263,21 @@ param smokePrincipalId string = ''
 ])
 param smokePrincipalType string = 'ServicePrincipal'
 
-@description('Optional. Whether the identity of the smoke test can also act as each platform service and upload documents. A laptop that runs the reference services needs it.')
+@description('Optional. `true` lets the identity of the smoke test also act as each platform service and upload documents. A laptop that runs the reference services needs these rights.')
 param operatorRunsServices bool = false
 
 // ---------------------------------------------------------------- network and observability
 
-@description('Optional. Whether all services use private endpoints only: a virtual network, private DNS zones, public access off. Requires Premium Service Bus.')
+@description('Optional. `true` turns public access off. All services then have private endpoints in a virtual network, with private DNS zones. Service Bus is then Premium.')
 param networkIsolation bool = false
 
 @description('Optional. Address space of the virtual network, a /22 or larger.')
 param addressPrefix string = '10.40.0.0/22'
 
-@description('Optional. An existing network, with network isolation. If absent, a new one is created.')
+@description('Optional. An existing virtual network for network isolation. If absent, the template creates a network.')
 param ownNetwork ownNetworkType?
 
-@description('Optional. Resource id of the resource group that has the private DNS zones of private endpoints. If empty, new zones are created. `none`: your own policy writes the records.')
+@description('Optional. Resource id of the resource group that has the private DNS zones of private endpoints. If empty, the template creates zones. `none` means that your own policy writes the records.')
 param privateDnsZones string = ''
 
 @description('Optional. Resource id of an existing Log Analytics workspace in the same region. If empty, a new one is created.')
@@ -288,7 +288,7 @@ param workspaceResourceId string = ''
 @maxValue(730)
 param logRetentionDays int = 30
 
-@description('Optional. Maximum log ingestion per day in GB, in a new workspace. -1: no limit.')
+@description('Optional. Maximum log ingestion per day in GB, in a new workspace. -1 means no limit.')
 @minValue(-1)
 param logDailyQuotaGb int = -1
 
@@ -297,14 +297,14 @@ param logDailyQuotaGb int = -1
 @maxLength(5)
 param traceRatio string = '0.1'
 
-@description('Optional. Logs of storage requests. `All` logs each read and write, which costs more than the requests.')
+@description('Optional. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, and these logs cost more than the requests.')
 @allowed([
   'Deletes'
   'All'
 ])
 param storageRequestLogs string = 'Deletes'
 
-@description('Optional. Whether alert rules are created.')
+@description('Optional. `true` creates alert rules.')
 param alerts bool = true
 
 @description('Optional. Thresholds of the alert rules.')
@@ -320,11 +320,11 @@ param actionGroupIds string[] = []
 @minValue(0)
 param monthlyBudget int = 0
 
-@description('Optional. First day of the month in which the budget is created, for example 2026-11-01. Azure refuses to change it.')
+@description('Optional. First day of the month in which the budget is created, for example 2026-11-01. Azure refuses to change this date.')
 param monthlyBudgetStart string = ''
 
 var topology = loadJsonContent('topology.json')
-// not the default of the parameter: a default can refer to parameters only
+// a variable, because the default of a parameter can refer to parameters only
 var allPlatformServices platformServiceType[] = platformServices ?? map(topology.services, service => {
   name: service.name
 })
@@ -340,7 +340,7 @@ var refusals = filter(
   [
     {
       if: (enableCallbacks || enableWebhooks) && networkIsolation && hosting == 'FlexConsumption'
-      text: 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or switch callbacks and webhooks off'
+      text: 'Flex Consumption cannot read a key vault without public access: with networkIsolation, set hosting = ElasticPremium, or disable callbacks and webhooks'
     }
     {
       if: monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
@@ -348,11 +348,11 @@ var refusals = filter(
     }
     {
       if: !empty(unknownServices)
-      text: 'platformServices names ${join(unknownServices, ', ')}, which topology.json does not have: add it there, or leave it out'
+      text: 'platformServices names ${join(unknownServices, ', ')}, not found in topology.json: add these services to topology.json, or remove them from platformServices'
     }
     {
       if: ownNetwork != null && !networkIsolation
-      text: 'ownNetwork is used with networkIsolation = true only: set it, or leave the subnets out'
+      text: 'ownNetwork requires networkIsolation = true: set networkIsolation = true, or remove ownNetwork'
     }
     {
       if: ownNetwork != null && runsApps && empty(ownNetwork.?containerSubnetResourceId ?? '')
@@ -364,7 +364,7 @@ var refusals = filter(
     }
     {
       if: !isShare(traceRatio)
-      text: 'traceRatio is ${traceRatio}, which is not a number from 0 to 1: write 0, 1, or 0. and digits'
+      text: 'traceRatio is ${traceRatio}, not a number from 0 to 1: write 0, 1, or 0. with digits'
     }
   ],
   refusal => refusal.if
@@ -474,8 +474,8 @@ module data 'data.bicep' = {
   }
 }
 
-// Topics that forward lose no reply: an app that reads lanes delays timeouts, and its sweeper reads the queue. Topics
-// that do not forward need an app that reads them. So forwarding starts before the app changes, and stops after it.
+// Topics that forward lose no reply: the sweeper of an app that reads lanes also reads the queue. Topics
+// that do not forward need an app that reads the topics. So forwarding starts before the app changes, and stops after the app changed.
 module forwardedReplies 'modules/reply-subscriptions.bicep' = if (replies == 'Shared') {
   scope: resourceGroup(groupName)
   name: 'forwarded-replies'
@@ -587,7 +587,7 @@ module observability 'observability.bicep' = {
   }
 }
 
-// Last, since the operator's right to write keys takes minutes to take effect.
+// The last module, since the operator's right to write keys takes minutes to take effect.
 module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration && seedProtocols && !networkIsolation) {
   scope: resourceGroup(groupName)
   name: 'protocols'
@@ -629,15 +629,15 @@ output LUCIUS_KEY_VAULT string = platform.outputs.vaultName
 @description('Name of the ledger\'s storage account.')
 output LUCIUS_LEDGER_ACCOUNT string = last(split(data.outputs.ledgerResourceId, '/'))
 
-@description('Resource id of the subnet for self-hosted runners. Empty without isolation.')
+@description('Resource id of the subnet for self-hosted runners. Empty without network isolation.')
 output LUCIUS_SERVICE_SUBNET string = platform.outputs.serviceSubnetResourceId
 
-@description('Client ids of the identities that were created for platform services.')
+@description('Client ids of the identities of platform services.')
 output LUCIUS_SERVICE_CLIENT_IDS {
   @description('Name of the service.')
   service: string
 
-  @description('Client id of its identity, for AZURE_CLIENT_ID. Empty if the service has its own identity.')
+  @description('Client id of the identity that the template created for the service. The service needs the id as AZURE_CLIENT_ID. Empty if `platformServices` has a `principalId` for the service.')
   clientId: string
 }[] = services.outputs.clientIds
 

@@ -1,16 +1,16 @@
 using 'main.bicep'
 
 // The smallest complete LUCIUS: Service Bus and one small instance, always ready for orchestrations, are billed by the hour.
-// No alerts, no store: the packaged protocols are in effect.
+// The deployment has no alerts and no App Configuration store, so the packaged protocols are in effect.
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'minimal')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
-// an existing resource group, which stays with `azd down` (docs/guides/own-resources.md)
+// an existing resource group, which `azd down` does not delete (docs/guides/own-resources.md)
 var ownGroup = readEnvironmentVariable('LUCIUS_RESOURCE_GROUP', '')
 param resourceGroupName = ownGroup
 param existingResourceGroup = !empty(ownGroup)
 param workspaceResourceId = readEnvironmentVariable('LUCIUS_WORKSPACE_ID', '')
-// azd reads this file before its hooks have created the app registration; no token has this audience
+// azd reads this file before the hooks have created the app registration; no token has this placeholder as its audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))

@@ -1,5 +1,5 @@
 metadata name = 'Observability'
-metadata description = 'Monitoring: alert rules, saved queries with their workbook, and the budget.'
+metadata description = 'Alert rules, saved queries, the workbook of the queries, and the budget.'
 
 import { thresholdsType } from 'modules/alerts.bicep'
 import { tagsType } from 'modules/shapes.bicep'
@@ -18,13 +18,13 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Whether alert rules are created.')
+@description('Required. `true` creates alert rules.')
 param alerts bool
 
 @description('Required. Thresholds of the alert rules.')
 param alertThresholds thresholdsType
 
-@description('Required. Whether heads and anchors are signed.')
+@description('Required. `true` adds the alert rules of signed heads and anchors.')
 param signHeads bool
 
 @description('Required. Email addresses that receive alerts and budget notifications.')
@@ -37,10 +37,10 @@ param actionGroupIds string[]
 @minValue(0)
 param monthlyBudget int
 
-@description('Required. First day of the month in which the budget is created, for example 2026-11-01. Azure refuses to change it.')
+@description('Required. First day of the month in which the budget is created, for example 2026-11-01. Azure refuses to change this date.')
 param monthlyBudgetStart string
 
-@description('Required. Whether this template creates the workspace.')
+@description('Required. `true` if this template creates the workspace.')
 param ownsWorkspace bool
 
 @description('Required. Resource id of the Log Analytics workspace.')

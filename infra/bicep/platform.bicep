@@ -20,7 +20,7 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Hosting plan of the app; the app\'s subnet is delegated to it.')
+@description('Required. Hosting plan of the app, which determines the delegation of the app\'s subnet.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
@@ -28,16 +28,16 @@ param tags tagsType
 ])
 param hosting string
 
-@description('Required. Whether all services use private endpoints only: a virtual network, private DNS zones, public access off. Requires Premium Service Bus.')
+@description('Required. `true` turns public access off. All services then have private endpoints in a virtual network, with private DNS zones. Service Bus is then Premium.')
 param networkIsolation bool
 
 @description('Required. Address space of the virtual network, a /22 or larger.')
 param addressPrefix string
 
-@description('Optional. An existing network. If absent, a new one is created with isolation.')
+@description('Optional. An existing virtual network for network isolation. If absent, the template creates a network.')
 param ownNetwork ownNetworkType?
 
-@description('Required. Resource id of the resource group that has the private DNS zones. If empty, new zones are created. `none`: a policy writes the records.')
+@description('Required. Resource id of the resource group that has the private DNS zones. If empty, the template creates zones. `none` means that a policy writes the records.')
 param zoneResourceGroupId string
 
 @description('Required. Resource id of an existing Log Analytics workspace. If empty, a new one is created.')
@@ -48,23 +48,23 @@ param existingWorkspaceResourceId string
 @maxValue(730)
 param logRetentionDays int
 
-@description('Required. Maximum log ingestion per day in GB. -1: no limit.')
+@description('Required. Maximum log ingestion per day in GB. -1 means no limit.')
 @minValue(-1)
 param logDailyQuotaGb int
 
-@description('Required. Whether there is a key vault.')
+@description('Required. `true` creates a key vault.')
 param withVault bool
 
-@description('Required. Whether callbacks are enabled and their keys are in the vault.')
+@description('Required. `true` if callbacks are enabled and the vault has the callback keys.')
 param callbacks bool
 
-@description('Required. Whether webhooks are enabled and their keys are in the vault.')
+@description('Required. `true` if webhooks are enabled and the vault has the webhook keys.')
 param webhooks bool
 
 @description('Required. Identities that can write the keys of callbacks and webhooks.')
 param keyOfficers holderType[]
 
-@description('Required. Whether the vault has a key that signs heads and anchors.')
+@description('Required. `true` creates the key that signs heads and anchors.')
 param signHeads bool
 
 var telemetryIsPrivate = networkIsolation && empty(existingWorkspaceResourceId)
@@ -126,7 +126,7 @@ module privateDns 'modules/private-dns.bicep' = if (networkIsolation) {
   }
 }
 
-// An existing workspace must be in the company's own private link scope: a network resolves one scope only.
+// An existing workspace must be in the company's own private link scope, because a network resolves one scope only.
 module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (telemetryIsPrivate) {
   name: 'monitoring-private-link'
   params: {
@@ -179,15 +179,15 @@ output applicationInsightsConnectionString string = monitoring.outputs.connectio
 @description('Settings of private endpoints. Null without network isolation.')
 output privateAccess privateAccessType? = privateAccess
 
-@description('Resource id of the app\'s subnet. Empty without isolation.')
+@description('Resource id of the app\'s subnet. Empty without network isolation.')
 output appSubnetResourceId string = networkIsolation
   ? ownNetwork.?appSubnetResourceId ?? network!.outputs.appSubnetResourceId
   : ''
 
-@description('Resource id of the subnet for other resources. Empty without isolation.')
+@description('Resource id of the subnet for other resources. Empty without network isolation.')
 output serviceSubnetResourceId string = network.?outputs.serviceSubnetResourceId ?? ''
 
-@description('Resource id of the subnet of container apps. Empty without isolation.')
+@description('Resource id of the subnet of container apps. Empty without network isolation.')
 output containerSubnetResourceId string = networkIsolation
   ? ownNetwork.?containerSubnetResourceId ?? network.?outputs.containerSubnetResourceId ?? ''
   : ''
@@ -195,7 +195,7 @@ output containerSubnetResourceId string = networkIsolation
 @description('Name of the key vault. Empty if there is none.')
 output vaultName string = vault.?outputs.name ?? ''
 
-// URIs of the secrets, not their values: without a version, the app reads a new one within a day or at a restart
+// URIs of the secrets without a version: the app reads a new version within a day or at a restart
 @description('URI of the secret with callback keys. Empty if there is none.')
 #disable-next-line outputs-should-not-contain-secrets
 output callbackKeysUri string = callbacks ? '${vault!.outputs.uri}secrets/lucius-callback-keys' : ''

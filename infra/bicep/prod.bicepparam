@@ -1,15 +1,15 @@
 using 'main.bicep'
 
-// Isolated, zone-redundant, warm, with alerts. The pipeline uses this file for the environment `prod`.
+// An isolated, zone-redundant deployment with warm instances and alerts. The pipeline uses this file for the environment `prod`.
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'prod')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
-// an existing resource group, which stays with `azd down` (docs/guides/own-resources.md)
+// an existing resource group, which `azd down` does not delete (docs/guides/own-resources.md)
 var ownGroup = readEnvironmentVariable('LUCIUS_RESOURCE_GROUP', '')
 param resourceGroupName = ownGroup
 param existingResourceGroup = !empty(ownGroup)
 param workspaceResourceId = readEnvironmentVariable('LUCIUS_WORKSPACE_ID', '')
-// azd reads this file before its hooks have created the app registration; no token has this audience
+// azd reads this file before the hooks have created the app registration; no token has this placeholder as its audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
@@ -18,7 +18,7 @@ param enableWebhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true'
 param keyVault = readEnvironmentVariable('LUCIUS_VAULT', '') == 'true'
 param vaultKeys = readEnvironmentVariable('LUCIUS_KEYS', '')
 param signHeads = true
-// true is irreversible, and keeps their account for 400 days after the last anchor
+// true is irreversible: the account of the anchors cannot be deleted for 400 days after the last anchor
 param lockAnchors = false
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
@@ -34,7 +34,7 @@ param registryResourceId = readEnvironmentVariable('LUCIUS_REGISTRY_ID', '')
 param serviceImageTag = readEnvironmentVariable('LUCIUS_SERVICE_TAG', '')
 
 param networkIsolation = true
-// existing subnets and private DNS zones; without them the template creates a network
+// existing subnets and private DNS zones; if they are unset, the template creates a network and zones
 var appSubnet = readEnvironmentVariable('LUCIUS_APP_SUBNET_ID', '')
 param ownNetwork = empty(appSubnet)
   ? null
@@ -46,9 +46,9 @@ param ownNetwork = empty(appSubnet)
 param privateDnsZones = readEnvironmentVariable('LUCIUS_PRIVATE_DNS_ZONES', '')
 param serviceBusSku = 'Premium'
 param serviceBusCapacity = 1
-// The app can send and receive. As owner of the namespace (true) it could delete topics and read every directive. In
-// return, a lane gets instances in proportion to its replies, instead of one more at a time. This is for loads that
-// multiply within minutes.
+// false: the app can send and receive. true makes the app owner of the namespace, so it can delete topics and read every
+// directive. A lane then gets instances in proportion to its replies, instead of one more at a time. Choose true only for
+// loads that multiply within minutes.
 param targetBasedScaling = false
 param storageSku = 'Standard_ZRS'
 param softDeleteDays = 30

@@ -20,22 +20,22 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Platform services that get an identity with the rights to their subscriptions.')
+@description('Required. Platform services whose identities get rights to their subscriptions. A service without `principalId` gets a new identity.')
 param platformServices platformServiceType[]
 
-@description('Required. Whether container apps run the services of containers.json.')
+@description('Required. `true` runs the services of containers.json in container apps, except services with a `principalId`.')
 param containerApps bool
 
-@description('Required. Tag of the images. If empty, they are not built yet, and there is no container app.')
+@description('Required. Tag of the images. If empty, no image is built yet, and the template creates no container app.')
 param imageTag string
 
 @description('Required. Resource id of the registry. If empty, a new one is created.')
 param registryResourceId string
 
-@description('Required. Resource id of the subnet of the container apps. Empty means a network of Azure.')
+@description('Required. Resource id of the subnet of the container apps. Empty means a network that Azure manages.')
 param containerSubnetResourceId string
 
-@description('Required. Whether the container apps are spread over zones; this requires a subnet.')
+@description('Required. `true` spreads the container apps over availability zones. Zones require a subnet.')
 param zoneRedundant bool
 
 @description('Required. Name of the Service Bus namespace.')
@@ -56,14 +56,14 @@ param workspaceResourceId string
 @description('Required. Identity that runs the smoke test.')
 param tester holderType
 
-@description('Required. Whether that identity can act as each platform service.')
+@description('Required. `true` lets the identity of the smoke test act as each platform service.')
 param testerRunsServices bool
 
 @export()
 @description('A platform service that gets an identity and rights.')
 @sealed()
 type platformServiceType = {
-  @description('Required. Its name in topology.json.')
+  @description('Required. Name of the service in topology.json.')
   name: string
 
   @description('Optional. Object id of an existing identity of a service that runs elsewhere, for example in another subscription. If absent, a new identity is created.')
@@ -73,7 +73,7 @@ type platformServiceType = {
 var topology = loadJsonContent('topology.json')
 var containers = loadJsonContent('containers.json')
 var created = map(filter(platformServices, service => empty(service.?principalId ?? '')), service => service.name)
-// services that a container app runs, in the order of containers.json
+// services that run in a container app, in the order of containers.json
 var run = filter(containers, container => containerApps && contains(created, container.service))
 var withRegistry = !empty(run)
 var withApps = withRegistry && !empty(imageTag)
@@ -108,7 +108,7 @@ module operatorServices 'modules/platform-service.bicep' = if (testerRunsService
   }
 }
 
-// Container Apps pulls images and counts messages as this identity; no code gets a token of it.
+// Container Apps pulls images and counts messages with this identity. No code gets a token of this identity.
 module platformIdentity 'modules/identity.bicep' = if (withRegistry) {
   name: 'container-apps-identity'
   params: {
@@ -195,12 +195,12 @@ module apps 'modules/container-app.bicep' = [
   }
 ]
 
-@description('Client ids of the identities that were created for platform services.')
+@description('Client ids of the identities of platform services.')
 output clientIds {
   @description('Name of the service.')
   service: string
 
-  @description('Client id of its identity. Empty if the service has its own identity.')
+  @description('Client id of the identity that the template created for the service. Empty if `platformServices` has a `principalId` for the service.')
   clientId: string
 }[] = [
   for (service, index) in platformServices: {

@@ -265,7 +265,7 @@ def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
     expect(incident).to_contain_text("open")
     page.get_by_role("button", name="Rejected").click()
     page.get_by_role("button", name="Preview").first.click()
-    expect(page.get_by_text("If it were applied now:")).to_be_visible()
+    expect(page.get_by_text("Result of a redrive now:")).to_be_visible()
     page.get_by_role("button", name="Webhooks").click()
     expect(page.get_by_text("Choose a tenant")).to_be_visible()
     page.get_by_role("button", name="Dead letters").click()
@@ -280,7 +280,7 @@ def test_a_message_is_redriven_and_a_webhook_tested(screens: Screens, scene: Sce
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Redrive message").click()
     expect(dialog.get_by_role("alert")).to_contain_text("STILL_NOT_APPLICABLE")
-    dialog.get_by_role("button", name="Keep as it is").click()
+    dialog.get_by_role("button", name="Close without changes").click()
 
     hook = {"url": "https://hooks.example.com", "filter": {"types": ["job.canceled"]}, "description": SCRIPT}
     api.client(tenant=TENANT).post("/v1/webhooks", json=hook).raise_for_status()
@@ -297,7 +297,7 @@ def test_a_form_submits_a_job(screens: Screens, scene: Scene) -> None:
     page = screens.open(f"submit?tenant={TENANT}&type=OCR")
     page.get_by_label("input_ref").fill("https://example.com/a.pdf")
     page.get_by_label("output_ref").fill("https://example.com/a.json")
-    expect(page.get_by_text("It would start at once.")).to_be_visible()
+    expect(page.get_by_text("The job would start immediately.")).to_be_visible()
     expect(page.get_by_text("Lane 15")).to_be_visible()
     page.get_by_role("button", name="Submit the job").click()
     page.wait_for_url(re.compile(r"#/jobs/job_"))

@@ -18,7 +18,7 @@ param workspaceResourceId string
 @description('Required. Resource ids of the action groups that receive alerts.')
 param actionGroupIds string[]
 
-@description('Required. Alert rules on platform metrics; each fires above its threshold.')
+@description('Required. Alert rules on platform metrics. A rule fires if the value is above the threshold.')
 param metricAlerts metricAlertType[]
 
 @description('Required. Alert rules on queries of the workspace.')
@@ -30,13 +30,13 @@ type metricAlertType = {
   @description('Required. Suffix of the rule\'s name.')
   name: string
 
-  @description('Required. Meaning of the alert, one sentence.')
+  @description('Required. Meaning of the alert, in full sentences.')
   means: string
 
-  @description('Required. Section of docs/guides/operations.md.')
+  @description('Required. Anchor of the alert\'s section in docs/guides/operations.md.')
   section: string
 
-  @description('Required. First command to run.')
+  @description('Required. First command that the operator must run.')
   command: string
 
   @description('Required. Severity, from 0 (critical) to 4 (verbose).')
@@ -47,25 +47,25 @@ type metricAlertType = {
   @description('Required. Resource id of the monitored resource.')
   scope: string
 
-  @description('Required. Type of that resource.')
+  @description('Required. Type of the monitored resource.')
   namespace: string
 
   @description('Required. Name of the metric.')
   metric: string
 
-  @description('Required. Aggregation of the values.')
+  @description('Required. Aggregation of the metric\'s values in the time window.')
   aggregation: 'Average' | 'Maximum' | 'Minimum' | 'Total'
 
-  @description('Required. Threshold; the rule fires above it.')
+  @description('Required. Threshold. The rule fires if the aggregated value is above the threshold.')
   threshold: int
 
-  @description('Required. Time window.')
+  @description('Required. Time window of an evaluation, as an ISO 8601 duration.')
   window: string
 
   @description('Required. Dimension that splits the rule.')
   dimension: string
 
-  @description('Required. Values of the dimension. `*`: all.')
+  @description('Required. Values of the dimension. `*` means all values.')
   values: string[]
 }
 
@@ -75,13 +75,13 @@ type logAlertType = {
   @description('Required. Suffix of the rule\'s name.')
   name: string
 
-  @description('Required. Meaning of the alert, one sentence.')
+  @description('Required. Meaning of the alert, in full sentences.')
   means: string
 
-  @description('Required. Section of docs/guides/operations.md.')
+  @description('Required. Anchor of the alert\'s section in docs/guides/operations.md.')
   section: string
 
-  @description('Required. First command to run.')
+  @description('Required. First command that the operator must run.')
   command: string
 
   @description('Required. Severity, from 0 (critical) to 4 (verbose).')
@@ -89,10 +89,10 @@ type logAlertType = {
   @maxValue(4)
   severity: int
 
-  @description('Required. The query.')
+  @description('Required. Text of the query.')
   query: string
 
-  @description('Required. Column of the result that is measured.')
+  @description('Required. Column of the result with the measured value.')
   measure: string
 
   @description('Required. Aggregation of the rows of the result.')
@@ -101,10 +101,10 @@ type logAlertType = {
   @description('Optional. Comparison of the measured value with the threshold. Default: GreaterThan.')
   operator: ('GreaterThan' | 'LessThan')?
 
-  @description('Required. Threshold; the rule fires above or below it.')
+  @description('Required. Threshold, which the rule compares by `operator`.')
   threshold: int
 
-  @description('Required. Time window.')
+  @description('Required. Time window of an evaluation, as an ISO 8601 duration.')
   window: string
 
   @description('Optional. Column of the result that splits the rule. Default: no split.')
@@ -148,7 +148,7 @@ resource metricRules 'Microsoft.Insights/metricAlerts@2018-03-01' = [
         ]
       }
       actions: map(actionGroupIds, id => {
-        // an id from a parameter
+        // the id comes from a parameter, so no resource function can make it
         #disable-next-line use-resource-id-functions
         actionGroupId: id
       })
@@ -173,7 +173,7 @@ resource logRules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
       ]
       evaluationFrequency: 'PT5M'
       windowSize: alert.window
-      // Azure creates the tables with the first telemetry, after the rules
+      // Azure creates the tables at the first telemetry, which comes after the rules
       skipQueryValidation: true
       criteria: {
         allOf: [

@@ -30,17 +30,17 @@ param serviceBusResourceId string
 @description('Required. Resource id of the ledger\'s storage account.')
 param ledgerResourceId string
 
-@description('Optional. Whether heads and anchors are signed.')
+@description('Optional. `true` adds the alert rules of signed heads and anchors.')
 param signHeads bool = false
 
 @description('Optional. Thresholds of the rules.')
 param thresholds thresholdsType = {}
 
 @export()
-@description('Thresholds of the rules.')
+@description('Thresholds of the rules. A rule fires if the measured value is above the threshold.')
 @sealed()
 type thresholdsType = {
-  @description('Optional. Replies that wait on one lane over fifteen minutes. Default: 500.')
+  @description('Optional. Lowest number of waiting replies on one lane in fifteen minutes. Default: 500.')
   @minValue(1)
   replyBacklog: int?
 
@@ -62,41 +62,41 @@ type thresholdsType = {
   @minValue(60)
   unsentSeconds: int?
 
-  @description('Optional. Percentage of jobs that failed in fifteen minutes; the rule fires above it. Default: 10.')
+  @description('Optional. Percentage of the jobs ended in fifteen minutes that failed permanently. Default: 10.')
   @minValue(1)
   @maxValue(99)
   failurePercent: int?
 
-  @description('Optional. Minimum failed jobs in fifteen minutes for the percentage to count. Default: 2.')
+  @description('Optional. Minimum number of failed jobs in fifteen minutes. Below this number, the rule of the percentage does not fire. Default: 2.')
   @minValue(1)
   failedJobs: int?
 
-  @description('Optional. Throttled requests in five minutes, of Service Bus or of the ledger. Default: 20.')
+  @description('Optional. Number of throttled requests in five minutes, of Service Bus or of the ledger. Default: 20.')
   @minValue(0)
   throttled: int?
 
-  @description('Optional. Failed calls to dependencies in fifteen minutes. Default: 20.')
+  @description('Optional. Number of failed calls to one dependency in fifteen minutes. Default: 20.')
   @minValue(0)
   dependencyFaults: int?
 
-  @description('Optional. Responses 5xx in fifteen minutes. Default: 10.')
+  @description('Optional. Number of 5xx responses in fifteen minutes. Default: 10.')
   @minValue(0)
   serverErrors: int?
 
-  @description('Optional. Exceptions that the host logs in fifteen minutes; one fault is up to three of them. Default: 15.')
+  @description('Optional. Number of exceptions that the host logs in fifteen minutes. The host logs up to three exceptions for one fault. Default: 15.')
   @minValue(0)
   exceptions: int?
 
-  @description('Optional. Messages in fifteen minutes that no job could accept. Default: 0.')
+  @description('Optional. Number of messages in fifteen minutes that no job could accept. Default: 0.')
   @minValue(0)
   rejectedMessages: int?
 
-  @description('Optional. Failed health checks of a dependency in fifteen minutes, of one per minute. Default: 2.')
+  @description('Optional. Number of failed health checks of one dependency in fifteen minutes. The sweeper checks each dependency once a minute. Default: 2.')
   @minValue(0)
   @maxValue(10)
   notReady: int?
 
-  @description('Optional. Failed sweeps in fifteen minutes, of one per minute. Default: 2.')
+  @description('Optional. Number of failed sweeps in fifteen minutes. The sweeper starts once a minute. Default: 2.')
   @minValue(0)
   @maxValue(10)
   failedSweeps: int?
@@ -110,7 +110,7 @@ var replyEntities = concat([topology.replies.queue], replyTopics)
 var metricAlerts = [
   {
     name: 'dead-directives'
-    means: 'A platform service does not complete directives: they are dead-lettered.'
+    means: 'A platform service does not complete directives, so Service Bus dead-letters them.'
     section: 'dead-directives'
     command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
@@ -125,7 +125,7 @@ var metricAlerts = [
   }
   {
     name: 'dead-replies'
-    means: 'Replies stay in dead-letter queues: the sweeper, which receives them each minute, does not run or fails.'
+    means: 'Replies have stayed in a dead-letter queue for 15 minutes. The sweeper, which receives dead replies each minute, does not run or fails.'
     section: 'dead-replies'
     command: 'lucius health'
     severity: 2
@@ -140,7 +140,7 @@ var metricAlerts = [
   }
   {
     name: 'reply-backlog'
-    means: 'Replies wait on a lane: the reply functions do not keep up, or do not run.'
+    means: 'More replies than the threshold (default 500) have waited on a lane for 15 minutes. The reply functions do not keep up, or do not run.'
     section: 'replies-wait'
     command: 'lucius health'
     severity: 2
@@ -155,7 +155,7 @@ var metricAlerts = [
   }
   {
     name: 'bus-throttled'
-    means: 'Service Bus refuses requests because of load.'
+    means: 'Service Bus throttles requests because of load.'
     section: 'throttling'
     command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
@@ -172,7 +172,7 @@ var metricAlerts = [
   }
   {
     name: 'ledger-throttled'
-    means: 'The tables of the ledger refuse requests because of load.'
+    means: 'The tables of the ledger throttle requests because of load.'
     section: 'throttling'
     command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 1
@@ -194,7 +194,7 @@ var metricAlerts = [
 var logAlerts = [
   {
     name: 'app-down'
-    means: 'The app has sent nothing for ten minutes: it does not run, or its telemetry does not arrive.'
+    means: 'The app has sent no telemetry for ten minutes. The app does not run, or its telemetry does not arrive.'
     section: 'the-app-is-down'
     command: 'lucius health'
     severity: 0
@@ -207,7 +207,7 @@ var logAlerts = [
   }
   {
     name: 'not-ready'
-    means: 'A dependency does not respond to the app: tables, blobs, bus or the engine of orchestrations.'
+    means: 'The tables, blobs, Service Bus or the orchestration backend did not respond to the app.'
     section: 'a-dependency-is-down'
     command: 'lucius health'
     severity: 1
@@ -220,7 +220,7 @@ var logAlerts = [
   }
   {
     name: 'server-errors'
-    means: 'Callers get 5xx.'
+    means: 'Callers get 5xx responses.'
     section: 'requests-fail'
     command: 'lucius health'
     severity: 1
@@ -232,7 +232,7 @@ var logAlerts = [
   }
   {
     name: 'queued-jobs'
-    means: 'A job is QUEUED and no service has acknowledged it.'
+    means: 'A job has been QUEUED longer than the threshold (default 10 minutes) without an ACK of a service.'
     section: 'jobs-wait'
     command: 'lucius job list --status QUEUED'
     severity: 1
@@ -244,7 +244,7 @@ var logAlerts = [
   }
   {
     name: 'oldest-wait'
-    means: 'A job has waited for a quota longer than the threshold (default 6 hours): the quota is too small or held, or its tenant sends too many jobs.'
+    means: 'A job has waited for a quota longer than the threshold (default 6 hours). The quota is too small or held, or the job\'s tenant sends more jobs than the quota admits.'
     section: 'jobs-wait-for-quotas'
     command: 'lucius quota list'
     severity: 3
@@ -256,7 +256,7 @@ var logAlerts = [
   }
   {
     name: 'breaker-open'
-    means: 'A circuit breaker is open: jobs of a type fail, and the next ones wait until a few have succeeded.'
+    means: 'A circuit breaker is open because jobs of a type fail. Further jobs of this type wait until trial jobs succeed.'
     section: 'a-breaker-is-open'
     command: 'lucius deadletter list'
     severity: 2
@@ -269,7 +269,7 @@ var logAlerts = [
   }
   {
     name: 'webhooks-suspended'
-    means: 'The endpoint of a webhook accepted nothing for a day: its events wait until an operator resumes it.'
+    means: 'The endpoint of a webhook accepted no event for a day. The webhook\'s events wait until an operator resumes the webhook.'
     section: 'a-webhook-is-suspended'
     command: 'lucius webhook list'
     severity: 3
@@ -281,7 +281,7 @@ var logAlerts = [
   }
   {
     name: 'stuck-jobs'
-    means: 'Directives wait for their ACK: a platform service is down or too slow.'
+    means: 'A directive has waited for its ACK longer than the threshold (default 5 minutes). A platform service is down or too slow.'
     section: 'directives-are-not-acknowledged'
     command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
@@ -293,7 +293,7 @@ var logAlerts = [
   }
   {
     name: 'silent-services'
-    means: 'A platform service has sent no reply for five minutes while a directive waited for it.'
+    means: 'A platform service has sent no reply for five minutes while a directive waited for the service.'
     section: 'directives-are-not-acknowledged'
     command: 'lucius incident list'
     severity: 2
@@ -306,7 +306,7 @@ var logAlerts = [
   }
   {
     name: 'failure-rate'
-    means: 'The share of jobs that failed permanently exceeds the threshold (default 10 %).'
+    means: 'The share of jobs that failed permanently in 15 minutes exceeds the threshold (default 10 %).'
     section: 'jobs-fail'
     command: 'lucius deadletter list'
     severity: 2
@@ -322,7 +322,7 @@ var logAlerts = [
   }
   {
     name: 'exceptions'
-    means: 'Functions raise, or the host cannot start one.'
+    means: 'Functions raise exceptions, or the host cannot start a function.'
     section: 'functions-raise'
     command: 'lucius job list --status FAILED_FINAL --since 1h'
     severity: 2
@@ -347,7 +347,7 @@ var logAlerts = [
   }
   {
     name: 'events-unsent'
-    means: 'The topic of public events accepts no event: it is full or unreachable, or the app has no right to send. Feeds and jobs continue.'
+    means: 'The topic of public events accepts no event. The topic is full or unreachable, or the app has no right to send. Feeds and jobs continue.'
     section: 'events-are-not-sent'
     command: 'lucius health'
     severity: 2
@@ -372,7 +372,7 @@ var logAlerts = [
   }
   {
     name: 'sweeps-failed'
-    means: 'Sweeps fail: interrupted work is not finished.'
+    means: 'Sweeps fail, so interrupted work stays unfinished.'
     section: 'the-sweeper-is-silent'
     command: 'lucius health'
     severity: 2
@@ -384,7 +384,7 @@ var logAlerts = [
   }
   {
     name: 'sweeper-silent'
-    means: 'The sweeper has completed no sweep for half an hour: interrupted work is not finished.'
+    means: 'The sweeper has completed no sweep for 30 minutes, so interrupted work stays unfinished.'
     section: 'the-sweeper-is-silent'
     command: 'lucius health'
     severity: 1
@@ -397,7 +397,7 @@ var logAlerts = [
   }
   {
     name: 'export-failed'
-    means: 'The export of the ledger fails: after a loss there would be no recent export to restore.'
+    means: 'The export of the ledger fails, so a restore after a loss has no recent export.'
     section: 'an-export-fails'
     command: 'lucius health'
     severity: 2
@@ -409,7 +409,7 @@ var logAlerts = [
   }
   {
     name: 'logs-capped'
-    means: 'The daily cap on logs is reached: until its reset log alerts are wrong, and app-down and sweeper-silent fire.'
+    means: 'The logs reached their daily cap. Until the cap resets, log alerts are wrong, and app-down and sweeper-silent fire.'
     section: 'telemetry-stops'
     command: 'lucius health'
     severity: 2
@@ -424,7 +424,7 @@ var logAlerts = [
 var auditAlerts = [
   {
     name: 'anchor-missed'
-    means: 'A day that ended six hours ago has no anchor, or no anchor was tried for hours: histories of that day are not anchored.'
+    means: 'A day that ended six hours ago has no anchor, or the app has tried no anchor for six hours. Histories of that day are not anchored.'
     section: 'heads-are-not-signed'
     command: 'lucius health'
     severity: 2
@@ -437,7 +437,7 @@ var auditAlerts = [
   }
   {
     name: 'signing-failed'
-    means: 'The key of heads and anchors is missing or does not sign: auditors get 503, jobs continue.'
+    means: 'The key of heads and anchors is missing or does not sign. Auditors get 503, and jobs continue.'
     section: 'heads-are-not-signed'
     command: 'lucius health'
     severity: 2

@@ -15,13 +15,13 @@ param defaultMode string = 'DEFAULT'
 param tenantModes tenantModeType[] = []
 
 @export()
-@description('The mode of a tenant.')
+@description('Mode of a tenant.')
 @sealed()
 type tenantModeType = {
-  @description('Required. The tenant, in lower case and without blanks around it.')
+  @description('Required. Name of the tenant, in lower case and without leading or trailing blanks.')
   tenant: string
 
-  @description('Required. How its requests are routed.')
+  @description('Required. Mode of the tenant\'s requests without a mode.')
   mode: 'DEFAULT' | 'BURST'
 }
 
@@ -36,7 +36,7 @@ resource store 'Microsoft.AppConfiguration/configurationStores@2024-06-01' exist
   name: storeName
 }
 
-// A name consists of key and label; other characters are percent-encoded with a tilde.
+// The resource's name is the key, percent-encoded with a tilde in place of the percent sign.
 resource keyValues 'Microsoft.AppConfiguration/configurationStores/keyValues@2024-06-01' = [
   for entry in keys: {
     parent: store
@@ -48,7 +48,7 @@ resource keyValues 'Microsoft.AppConfiguration/configurationStores/keyValues@202
   }
 ]
 
-// Written last, with a new value only if another key changed: the app then reads the other keys again.
+// The sentinel is written last. Its value changes only if another key changed, and then the app reads all keys again.
 resource sentinel 'Microsoft.AppConfiguration/configurationStores/keyValues@2024-06-01' = {
   parent: store
   name: replace(uriComponent('lucius:sentinel'), '%', '~')

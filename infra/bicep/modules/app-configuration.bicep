@@ -1,5 +1,5 @@
 metadata name = 'App Configuration'
-metadata description = 'The store whose protocols and modes override those of the package. app-configuration-keys.bicep writes its keys.'
+metadata description = 'The store whose protocols and modes override those of the package. app-configuration-keys.bicep writes the keys of the store.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
@@ -22,7 +22,7 @@ param tags tagsType = {}
 ])
 param skuName string = 'standard'
 
-@description('Optional. Whether a deleted store cannot be purged for seven days. Standard and Premium only.')
+@description('Optional. `true` prevents the purge of a deleted store for seven days. Standard and Premium only.')
 param purgeProtection bool = false
 
 @description('Optional. Roles on the store.')

@@ -1,5 +1,5 @@
 metadata name = 'App settings'
-metadata description = 'Every app setting: those of the Functions runtime and its bindings, and those of LUCIUS.'
+metadata description = 'The app settings of the Functions runtime, its bindings and LUCIUS.'
 
 import { identityType } from 'shapes.bicep'
 import { ledgerType, runtimeType } from 'storage.bicep'
@@ -34,7 +34,7 @@ param workspaceUri string
 @minValue(0)
 param workspaceRetentionDays int
 
-@description('Required. Allowed references of jobs: `host/container`. `tuning` overrides them.')
+@description('Required. Allowed references of jobs, as `host/container`. LUCIUS_ALLOWED_REF_HOSTS in `tuning` overrides this list.')
 @minLength(1)
 param referenceHosts string[]
 
@@ -56,7 +56,7 @@ param durable {
 @description('Optional. Host name of another Service Bus namespace, with the topic of public events. Empty means the namespace of the bus.')
 param eventsNamespace string = ''
 
-@description('Optional. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
+@description('Optional. Functions that read replies. `Shared` means one function for all lanes. `Lanes` means one function for each lane.')
 @allowed([
   'Shared'
   'Lanes'
@@ -72,13 +72,13 @@ param callbackKeysUri string = ''
 @description('Optional. URI of the secret with webhook keys. If empty, webhooks are disabled.')
 param webhookKeysUri string = ''
 
-@description('Optional. URL of the key that signs heads and anchors. If empty, none are recorded.')
+@description('Optional. URL of the key that signs heads and anchors. If empty, the app records neither heads nor anchors.')
 param auditKeyUrl string = ''
 
 @description('Optional. Blob endpoint of the account with anchors. Empty if there is none.')
 param anchorsEndpoint string = ''
 
-@description('Required. Name of the environment, in the source of public events.')
+@description('Required. Name of the environment, which is part of the `source` of public events.')
 param environmentName string
 
 @description('Required. Public URL of the app.')
@@ -96,7 +96,7 @@ param tuning tuningType = {}
 param traceRatio string = '0.1'
 
 @export()
-@description('Whether a text is a share as LUCIUS_TRACE_RATIO needs it, from 0 to 1: `0`, `0.` and digits, `1`, or `1.` and zeros.')
+@description('Returns `true` if the text is a valid LUCIUS_TRACE_RATIO, from 0 to 1. Valid texts are `0`, `0.` with digits, `1`, and `1.` with zeros.')
 func isShare(value string) bool =>
   !endsWith(value, '.') && empty(filter(
     range(0, length(value)),
@@ -126,11 +126,11 @@ type authType = {
   @minLength(8)
   jwksUrl: string
 
-  @description('Required. Claim with the caller\'s tenant, if `tenants` does not name it.')
+  @description('Required. Claim with the caller\'s tenant, if `tenants` does not name the tenant.')
   @minLength(1)
   tenantClaim: string
 
-  @description('Required. Tenants by values of claims. {}: none.')
+  @description('Required. LUCIUS tenants by claim and value. `{}` means no tenants.')
   tenants: tenantsType
 
   @description('Required. Client id of the dashboard. Empty if there is none.')
@@ -138,11 +138,11 @@ type authType = {
 }
 
 @export()
-@description('LUCIUS tenants by values of claims: `{ azp: { CLIENT_ID: \'contoso\' }, groups: { GROUP_ID: \'fabrikam\' } }`.')
+@description('LUCIUS tenants by claim and value, for example `{ azp: { CLIENT_ID: \'contoso\' }, groups: { GROUP_ID: \'fabrikam\' } }`.')
 type tenantsType = {
-  @description('Optional. A claim of tokens: its values and their tenants.')
+  @description('Optional. Values of the claim of this name, with the tenant of each value.')
   *: {
-    @description('Optional. The tenant of the callers whose claim has this value.')
+    @description('Optional. Tenant of the callers whose claim has this value.')
     *: string
   }
 }
@@ -261,20 +261,20 @@ var hostSettings = {
   LUCIUS_SERVICEBUS_CONNECTION__clientId: identity.clientId
   APPLICATIONINSIGHTS_CONNECTION_STRING: applicationInsightsConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.clientId};Authorization=AAD'
-  // The host samples no traces, since it drops the log records of traces that it samples out.
+  // The host sends all traces, because it drops the log records of each trace that it does not send.
   OTEL_TRACES_SAMPLER: 'microsoft.fixed_percentage'
   OTEL_TRACES_SAMPLER_ARG: '1'
   TASKHUB_NAME: durable.taskHubName
-  // The app refuses bodies over 1 MiB with 413. The host refuses larger ones than this with 500, before the app has them in memory.
+  // The app refuses bodies over 1 MiB with 413. The host refuses bodies over this limit with 500, before the app loads them.
   FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '2097152'
 }
 
-// The backend itself is in the host.json of the package, where the scale controller reads it; it reads no setting for it.
+// The backend itself is set in the package's host.json, because the scale controller reads only that file.
 var schedulerSettings = {
   DURABLE_TASK_SCHEDULER_CONNECTION_STRING: 'Endpoint=${durable.?endpoint ?? ''};Authentication=ManagedIdentity;ClientID=${identity.clientId}'
 }
 
-// Settings of the app's own code; AZURE_CLIENT_ID selects the identity for its SDKs.
+// Settings of the app's own code. AZURE_CLIENT_ID selects the identity of the Azure SDKs.
 var appSettings = {
   AZURE_CLIENT_ID: identity.clientId
   LUCIUS_SERVICEBUS_LANES: string(topology.lanes)
@@ -304,7 +304,7 @@ var appSettings = {
   LUCIUS_DASHBOARD_CLIENT_ID: auth.dashboardClientId
 }
 
-// Flex Consumption has these in functionAppConfig and refuses them as settings.
+// Flex Consumption has these values in functionAppConfig and refuses them as settings.
 var premiumSettings = {
   FUNCTIONS_EXTENSION_VERSION: '~4'
   FUNCTIONS_WORKER_RUNTIME: 'python'

@@ -1,5 +1,5 @@
 metadata name = 'Budget'
-metadata description = 'A monthly budget of the resource group, with notifications at half, at the full amount and over the forecast.'
+metadata description = 'A monthly budget of the resource group, with notifications at 50 % and 90 % of the amount, and at a forecast over 100 %.'
 
 @description('Required. Name of the budget.')
 @minLength(1)
@@ -14,7 +14,7 @@ param amount int
 @minLength(1)
 param emails string[]
 
-@description('Required. First day of the month in which the budget is created. Azure refuses to change it.')
+@description('Required. First day of the month in which the budget is created. Azure refuses to change this date.')
 @minLength(10)
 param startDate string
 

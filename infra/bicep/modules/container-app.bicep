@@ -1,5 +1,5 @@
 metadata name = 'Container app of a platform service'
-metadata description = 'Runs one platform service as its own identity, from its minimum to its maximum of replicas, by the messages of its subscription on each lane.'
+metadata description = 'Runs one platform service with its own identity. Container Apps scales the replicas by the messages of the service\'s subscription on each lane.'
 
 import { identityType, tagsType } from 'shapes.bicep'
 
@@ -17,7 +17,7 @@ param tags tagsType = {}
 @description('Required. Resource id of the Container Apps environment.')
 param environmentResourceId string
 
-@description('Required. Name of the service in topology.json: the argument of the image and the subscription on each lane.')
+@description('Required. Name of the service in topology.json. The name is the argument of the image, and the name of the subscription on each lane.')
 param service string
 
 @description('Required. Image with its registry and tag.')
@@ -26,7 +26,7 @@ param image string
 @description('Required. Cores of a replica, for example `0.5`.')
 param cpu string
 
-@description('Required. Memory of a replica: 2 GiB for each core.')
+@description('Required. Memory of a replica, which must be 2 GiB for each core.')
 param memory string
 
 @description('Required. Minimum replicas, even without messages.')
@@ -45,7 +45,7 @@ param settings settingsType
 @description('Required. Host name of the registry.')
 param registryServer string
 
-@description('Required. Identity of the service, whose tokens its code gets.')
+@description('Required. Identity of the service. The code of the service gets tokens of this identity.')
 param identity identityType
 
 @description('Required. Resource id of the identity with which Container Apps pulls the image and counts messages. The code of the service cannot get a token of this identity.')
@@ -61,14 +61,14 @@ param serviceBusNamespace string
 param documentsEndpoint string
 
 @export()
-@description('Environment variables of a service: names and values.')
+@description('Environment variables of a service, by name.')
 type settingsType = {
   @description('Optional. A setting.')
   *: string
 }
 
 var topology = loadJsonContent('../topology.json')
-// seconds from SIGTERM until a replica is killed; the maximum of Container Apps
+// seconds from SIGTERM until Container Apps kills a replica; 600 is the maximum
 var graceSeconds = 600
 var kitSettings = {
   AZURE_CLIENT_ID: identity.clientId
@@ -154,7 +154,7 @@ resource app 'Microsoft.App/containerApps@2025-07-01' = {
       scale: {
         minReplicas: minReplicas
         maxReplicas: maxReplicas
-        // messages in progress count, so a replica is not stopped before it has replied
+        // the rule counts messages in progress, so Container Apps stops no replica before its reply
         rules: [
           for lane in range(0, topology.lanes): {
             name: 'directives-p${lane}'

@@ -1,5 +1,5 @@
 metadata name = 'Container Apps environment'
-metadata description = 'The Container Apps environment of the platform services. Its logs go to the workspace without a key.'
+metadata description = 'The Container Apps environment of the platform services. The environment sends logs to the workspace without a key.'
 
 import { tagsType } from 'shapes.bicep'
 
@@ -14,10 +14,10 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Required. Resource id of the subnet of the environment, delegated to Microsoft.App/environments. Empty means a network of Azure.')
+@description('Required. Resource id of the subnet of the environment, delegated to Microsoft.App/environments. Empty means a network that Azure manages.')
 param subnetResourceId string
 
-@description('Required. Whether the environment is spread over zones; this requires a subnet.')
+@description('Required. `true` spreads the environment over availability zones. Zones require a subnet.')
 param zoneRedundant bool
 
 @description('Required. Resource id of the Log Analytics workspace for logs.')

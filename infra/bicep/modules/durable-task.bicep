@@ -3,30 +3,30 @@ metadata description = 'The managed backend of Durable Functions: a scheduler an
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
-@description('Required. Name of the scheduler. The name of its private endpoint is four characters longer; its maximum is 64.')
+@description('Required. Name of the scheduler. The name of the scheduler\'s private endpoint is four characters longer and has at most 64 characters.')
 @minLength(3)
 @maxLength(60)
 param name string
 
-@description('Required. Region; it must offer the scheduler.')
+@description('Required. Region, which must offer the Durable Task Scheduler.')
 param location string
 
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Billing: Consumption per action, Dedicated per unit.')
+@description('Optional. Tier of the scheduler. Azure bills Consumption per action and Dedicated per unit.')
 @allowed([
   'Consumption'
   'Dedicated'
 ])
 param skuName string = 'Consumption'
 
-@description('Optional. Units of the Dedicated tier; three units make it zone-redundant.')
+@description('Optional. Units of a Dedicated scheduler. Three units make the scheduler zone-redundant.')
 @minValue(1)
 @maxValue(3)
 param capacity int = 1
 
-@description('Optional. Name of the task hub. Each environment needs its own; two apps must not share one.')
+@description('Optional. Name of the task hub. Two apps must not share a task hub.')
 @minLength(3)
 @maxLength(64)
 param taskHubName string = 'lucius'

@@ -1,5 +1,5 @@
 metadata name = 'Function app'
-metadata description = 'The LUCIUS app on Flex Consumption, Elastic Premium or App Service: plan and site. Its settings are in app-settings.bicep.'
+metadata description = 'The plan and site of the LUCIUS app on Flex Consumption, Elastic Premium or App Service. The app\'s settings are in app-settings.bicep.'
 
 import { identityType, privateAccessType, tagsType } from 'shapes.bicep'
 
@@ -28,17 +28,17 @@ param hosting string = 'FlexConsumption'
 @description('Optional. Size, scale limits and warm instances of the app.')
 param scale scaleType = {}
 
-@description('Optional. Number of functions that share the work of the sweeper (LUCIUS_SWEEPERS). With zones, each is a scale group of its own. Default: 1.')
+@description('Optional. Number of functions that share the work of the sweeper (LUCIUS_SWEEPERS). With availability zones, each of these functions is a separate scale group. Default: 1.')
 @minValue(1)
 param sweepers int = 1
 
-@description('Optional. Whether the functions of public events are enabled.')
+@description('Optional. `true` enables the functions of public events.')
 param events bool = true
 
-@description('Optional. Whether the function of webhooks is enabled. It requires keys and public events.')
+@description('Optional. `true` enables the function of webhooks. The function requires keys and public events.')
 param webhooks bool = false
 
-@description('Optional. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
+@description('Optional. Functions that read replies. `Shared` means one function for all lanes. `Lanes` means one function for each lane.')
 @allowed([
   'Shared'
   'Lanes'
@@ -51,7 +51,7 @@ param identity identityType
 @description('Required. URL of the container with the deployed packages.')
 param packageUri string
 
-@description('Optional. Public URL of the app. Empty means its default host name.')
+@description('Optional. Public URL of the app. Empty means the app\'s default host name.')
 param publicUrl string = ''
 
 @description('Optional. Resource id of the subnet that the app integrates into. Empty if there is none.')
@@ -64,7 +64,7 @@ param privateAccess privateAccessType?
 param workspaceResourceId string
 
 @export()
-@description('Size, bounds and warm instances.')
+@description('Size, scale limits and warm instances of the app.')
 @sealed()
 type scaleType = {
   @description('Optional. Flex Consumption only. Memory of an instance. Default: 2048.')
@@ -88,19 +88,19 @@ type scaleType = {
   @minValue(0)
   alwaysReadyDurable: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that reads replies, or for EACH of the 16 (parameter `replies`). Without instances it takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for each function that reads replies. `Shared` has 1 such function, `Lanes` has 16 (parameter `replies`). Without ready instances, a function takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyReplies: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that admits waiting jobs when a quota opens by time. Without instances it takes up to two minutes to start; the sweeper checks every minute. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that admits waiting jobs when a quota opens by time. Without ready instances, the function takes up to two minutes to start. The sweeper also admits waiting jobs every minute. Default: 0.')
   @minValue(0)
   alwaysReadyAdmission: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that writes public events, if LUCIUS_EVENTS is not off. Without instances it takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that writes public events, if LUCIUS_EVENTS is not off. Without ready instances, the function takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyTell: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that sends webhooks, if webhooks are enabled. Without instances it takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that sends webhooks, if webhooks are enabled. Without ready instances, the function takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyDeliver: int?
 
@@ -120,10 +120,10 @@ type scaleType = {
   @maxValue(30)
   appServiceInstances: int?
 
-  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of each scale group are then always ready and billed. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
+  @description('Optional. `true` spreads instances over availability zones. Flex Consumption then keeps two instances of each scale group always ready, and bills them. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
   zoneRedundant: bool?
 
-  @description('Optional. Replacement of running instances by an update on Flex Consumption. Recreate ends their executions; RollingUpdate (preview) lets them finish. In effect from the next update. Default: Recreate.')
+  @description('Optional. Flex Consumption only. Update strategy of running instances. `Recreate` ends the running executions. `RollingUpdate` (preview) lets running executions finish. A change is in effect from the next update. Default: `Recreate`.')
   updateStrategy: ('Recreate' | 'RollingUpdate')?
 }
 
@@ -133,9 +133,9 @@ var isPremium = hosting == 'ElasticPremium'
 var zoneRedundant = scale.?zoneRedundant ?? false
 var maximumInstances = scale.?maximumInstances ?? 100
 
-// With zone redundancy, Flex Consumption keeps two instances of each group ready and refuses one, so the minimum is two.
+// With zone redundancy, Flex Consumption keeps two instances of each group ready and refuses a value of one.
 var leastReady = zoneRedundant ? 2 : 0
-// Groups have their own names, functions a prefix (https://aka.ms/flexconsumption/alwaysready).
+// A scale group has a fixed name; a function has its name with a prefix (https://aka.ms/flexconsumption/alwaysready).
 var replyNames = replies == 'Shared' ? ['replies'] : map(range(0, topology.lanes), lane => 'reply_p${lane}')
 var replyFunctions = map(replyNames, name => {
   name: 'function:${name}'
@@ -240,7 +240,7 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
           }
         }
       : null
-    // Flex Consumption refuses properties of Premium, even null (error 51021); the policy below closes its FTP
+    // Flex Consumption refuses properties of Premium, even null (error 51021); the policy below disables FTP there
     siteConfig: {
       http20Enabled: true
       minTlsVersion: '1.2'

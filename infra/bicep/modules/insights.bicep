@@ -6,7 +6,7 @@ import { tagsType } from 'shapes.bicep'
 @description('Required. Resource id of the Log Analytics workspace.')
 param workspaceResourceId string
 
-@description('Required. Whether this template creates the workspace. If so, the queries are also saved in the workspace.')
+@description('Required. `true` if this template creates the workspace. The template then also saves the queries in the workspace.')
 param savesQueries bool
 
 @description('Required. Region of the workbook.')
@@ -22,7 +22,7 @@ var category = 'LUCIUS'
 var queries = [
   { id: 'jobs', title: 'Jobs created and ended', text: loadTextContent('../queries/jobs.kql') }
   { id: 'job-timeline', title: 'Timeline of one job', text: loadTextContent('../queries/job-timeline.kql') }
-  { id: 'slowest-jobs', title: 'Slowest jobs of a day', text: loadTextContent('../queries/slowest-jobs.kql') }
+  { id: 'slowest-jobs', title: 'Slowest jobs', text: loadTextContent('../queries/slowest-jobs.kql') }
   {
     id: 'failures-by-reason'
     title: 'Failed jobs by reason'
@@ -34,7 +34,7 @@ var queries = [
     text: loadTextContent('../queries/retries-by-cause.kql')
   }
   { id: 'step-latency', title: 'Latency of steps', text: loadTextContent('../queries/step-latency.kql') }
-  { id: 'queued-jobs', title: 'Oldest job without a service', text: loadTextContent('../queries/queued-jobs.kql') }
+  { id: 'queued-jobs', title: 'Oldest QUEUED job', text: loadTextContent('../queries/queued-jobs.kql') }
   {
     id: 'stuck-dispatch'
     title: 'Oldest directive without an ACK'
@@ -43,12 +43,12 @@ var queries = [
   { id: 'refused-requests', title: 'Requests over a limit', text: loadTextContent('../queries/refused-requests.kql') }
   {
     id: 'dependency-faults'
-    title: 'Dependencies that did not answer'
+    title: 'Failed calls to dependencies'
     text: loadTextContent('../queries/dependency-faults.kql')
   }
   { id: 'warnings', title: 'Warnings of the app', text: loadTextContent('../queries/warnings.kql') }
 ]
-// Charts and tables of the workbook, by their query. The dashboard has the present queues.
+// Charts and tables of the workbook, by the id of the query. The dashboard shows the current queues.
 var shown = [
   { id: 'jobs', chart: 'timechart' }
   { id: 'step-latency', chart: 'timechart' }
@@ -121,7 +121,7 @@ resource savedSearches 'Microsoft.OperationalInsights/workspaces/savedSearches@2
     parent: workspace
     name: 'lucius-${query.id}'
     properties: {
-      // without it, each further deployment is a 409; the type lacks it
+      // without an etag, each further deployment fails with 409; the type lacks the property
       #disable-next-line BCP037
       etag: '*'
       category: category

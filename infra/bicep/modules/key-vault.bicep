@@ -1,5 +1,5 @@
 metadata name = 'Key vault'
-metadata description = 'The key vault with the keys of callback tokens and of webhooks, which infra/hooks/rotate_keys.sh writes and no deployment reads, and the key that signs heads and anchors.'
+metadata description = 'The key vault with the key that signs heads and anchors, and with the keys of callbacks and webhooks. Only infra/hooks/rotate_keys.sh writes the keys of callbacks and webhooks, and no deployment reads them.'
 
 import { keyVaultCryptoUser } from 'roles.bicep'
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
@@ -15,7 +15,7 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Object id of the identity that signs heads and anchors. If empty, no such key is created.')
+@description('Optional. Object id of the identity that signs heads and anchors. If empty, the template creates no signing key.')
 param signerPrincipalId string = ''
 
 @description('Optional. Retention of deleted vaults and secrets in days (soft delete).')
@@ -54,7 +54,7 @@ resource vault 'Microsoft.KeyVault/vaults@2025-05-01' = {
   }
 }
 
-// its private part never leaves the vault; a new version signs within the hour
+// the private part never leaves the vault; the app signs with a new version within an hour
 resource auditKey 'Microsoft.KeyVault/vaults/keys@2025-05-01' = if (!empty(signerPrincipalId)) {
   parent: vault
   name: 'lucius-audit'

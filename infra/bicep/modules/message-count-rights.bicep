@@ -1,5 +1,5 @@
 metadata name = 'Message count rights'
-metadata description = 'The right of an identity to read the number of messages on each lane. Service Bus shows counts to owners only: no code may get tokens of this identity.'
+metadata description = 'The right of an identity to read the number of messages on each lane. Service Bus shows counts only to owners, so code must not get tokens of this identity.'
 
 import { serviceBusDataOwner } from 'roles.bicep'
 

@@ -1,5 +1,5 @@
 metadata name = 'Monitoring over private link'
-metadata description = 'A private link scope for the workspace and Application Insights, and its private endpoint.'
+metadata description = 'A private link scope for the workspace and Application Insights, and the private endpoint of the scope.'
 
 import { tagsType } from 'shapes.bicep'
 

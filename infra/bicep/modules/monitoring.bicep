@@ -1,5 +1,5 @@
 metadata name = 'Monitoring'
-metadata description = 'Log Analytics and Application Insights; only identities write and read.'
+metadata description = 'Log Analytics and Application Insights. Only identities can write and read.'
 
 import { roleAssignmentType, tagsType } from 'shapes.bicep'
 
@@ -25,14 +25,14 @@ param tags tagsType = {}
 @maxValue(730)
 param retentionDays int = 30
 
-@description('Optional. Maximum log ingestion per day in GB. -1: no limit.')
+@description('Optional. Maximum log ingestion per day in GB. -1 means no limit.')
 @minValue(-1)
 param dailyQuotaGb int = -1
 
 @description('Optional. Roles on the Application Insights resource.')
 param roleAssignments roleAssignmentType[] = []
 
-@description('Optional. Whether telemetry arrives over private endpoints only.')
+@description('Optional. `true` accepts telemetry over private endpoints only.')
 param isolated bool = false
 
 var workspaceId = empty(existingWorkspaceResourceId) ? workspace.id : existingWorkspaceResourceId
@@ -110,5 +110,5 @@ output workspaceResourceId string = workspaceId
 @description('Resource id of the Application Insights resource.')
 output componentResourceId string = component.id
 
-@description('Connection string of Application Insights. It grants no access: local authentication is off.')
+@description('Connection string of Application Insights. The string alone grants no access, because local authentication is off.')
 output connectionString string = component.properties.ConnectionString

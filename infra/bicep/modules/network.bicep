@@ -82,8 +82,8 @@ resource virtualNetwork 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// Each subnet is a resource, and the network lists none: a list would delete subnets of others. One after the other,
-// since a network takes one change at a time.
+// Each subnet is a separate resource, because a list in the network deletes every subnet that the list lacks. The subnets
+// are deployed one after the other, since a network accepts one change at a time.
 resource appSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: virtualNetwork
   name: 'snet-app'
@@ -109,7 +109,7 @@ resource endpointSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' =
   properties: {
     addressPrefix: cidrSubnet(addressPrefix, 24, 1)
     privateEndpointNetworkPolicies: 'Enabled'
-    // an endpoint opens no connection; subnets of the app and of container apps need outbound access, which their service manages
+    // an endpoint opens no connection; only the subnets of the app and of container apps need outbound access, which Azure manages
     defaultOutboundAccess: false
     networkSecurityGroup: {
       id: securityGroup.id

@@ -1,5 +1,5 @@
 metadata name = 'Rights of a platform service'
-metadata description = 'Roles of an identity that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read documents, results and workspaces, write results, and write in workspaces the folders of their own step types, and logs and artifacts of runs where they run packs. They cannot delete a result. Nothing of the ledger.'
+metadata description = 'Roles of an identity that acts as platform services. The identity can receive from the subscriptions of its services on each lane, and send to each reply lane. It can read documents, results and workspaces, write results, and write the folders of its own step types in workspaces. An identity that runs packs can also write logs and artifacts of runs. No identity of a service can delete a result or access the ledger.'
 
 import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataReader } from 'roles.bicep'
 import { documentsType } from 'storage.bicep'
@@ -39,7 +39,7 @@ var ownFolders = map(
 var neverDelete = allBut(['delete', 'move/action'])
 var neverElsewhere = allBut(['delete', 'move/action', 'write', 'add/action'])
 
-@description('A condition that is true for all actions on blobs except these.')
+@description('Returns a condition that is true for all actions on blobs except `actions`.')
 func allBut(actions string[]) string =>
   join(
     map(

@@ -1,5 +1,5 @@
 metadata name = 'Platform service'
-metadata description = 'The identity of a platform service, with its rights.'
+metadata description = 'The identity of a platform service, with the identity\'s rights.'
 
 import { tagsType } from 'shapes.bicep'
 import { documentsType } from 'storage.bicep'

@@ -1,5 +1,5 @@
 metadata name = 'Private DNS'
-metadata description = 'The private DNS zones of an isolated deployment: new ones that a network resolves, those of a resource group, or none.'
+metadata description = 'The private DNS zones of an isolated deployment: new zones that a network resolves, zones of a resource group, or none.'
 
 import { zonesType } from 'shapes.bicep'
 import { tagsType } from 'shapes.bicep'
@@ -10,7 +10,7 @@ param virtualNetworkResourceId string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Required. Resource id of the resource group that has the zones. If empty, new zones are created. `none`: a policy writes the records.')
+@description('Required. Resource id of the resource group that has the zones. If empty, the template creates zones. `none` means that a policy writes the records.')
 param zoneResourceGroupId string
 
 var zoneNames = {
@@ -56,7 +56,7 @@ resource zoneLinks 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-0
     properties: {
       registrationEnabled: false
       virtualNetwork: {
-        // an id from a parameter
+        // the id comes from a parameter, so no resource function can make it
         #disable-next-line use-resource-id-functions
         id: virtualNetworkResourceId
       }

@@ -8,7 +8,7 @@ import { tagsType } from 'shapes.bicep'
 @maxLength(64)
 param name string
 
-@description('Required. Region: that of the subnet.')
+@description('Required. Region of the subnet.')
 param location string
 
 @description('Optional. Tags of the resource.')
@@ -24,7 +24,7 @@ param targetResourceId string
 @minLength(2)
 param groupId string
 
-@description('Required. Resource ids of the private DNS zones that get its records. Empty ids: a policy writes the records.')
+@description('Required. Resource ids of the private DNS zones that get the endpoint\'s records. Empty ids mean that a policy writes the records.')
 @minLength(1)
 param zoneResourceIds string[]
 
@@ -59,7 +59,7 @@ resource zoneGroup 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025
       for zone in zoneResourceIds: {
         name: replace(last(split(zone, '/')), '.', '-')
         properties: {
-          // an id from a parameter
+          // the id comes from a parameter, so no resource function can make it
           #disable-next-line use-resource-id-functions
           privateDnsZoneId: zone
         }

@@ -1,5 +1,5 @@
 metadata name = 'Container registry'
-metadata description = 'The registry of the images of platform services. Only identities can use it: it has no admin user.'
+metadata description = 'The registry of the images of platform services. Only identities can use the registry, because it has no admin user.'
 
 import { tagsType } from 'shapes.bicep'
 

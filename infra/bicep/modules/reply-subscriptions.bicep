@@ -1,10 +1,10 @@
 metadata name = 'Reply subscriptions'
-metadata description = 'The subscription of each reply topic with its rule. A module apart from the topics, because main.bicep changes it before or after the app.'
+metadata description = 'The subscription of each reply topic, with the subscription\'s rule. A separate module, because main.bicep changes the subscriptions before or after the app.'
 
 @description('Required. Name of the Service Bus namespace with the reply topics.')
 param namespaceName string
 
-@description('Required. Whether each reply topic forwards to one queue, which one function reads.')
+@description('Required. `true` forwards all reply topics to one queue, which one function reads.')
 param forward bool
 
 var topology = loadJsonContent('../topology.json')
@@ -35,7 +35,7 @@ resource replySubscriptions 'Microsoft.ServiceBus/namespaces/topics/subscription
   }
 ]
 
-// A forwarded reply must name its topic; the sender need not. The rule exists in both cases: a deployment stack that
+// A forwarded reply must name its topic, so this rule adds the name. The rule exists with and without forwarding: a deployment stack that
 // deleted it would leave the subscription without a rule. A subscription without a rule drops every message.
 @batchSize(8)
 resource replyRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [

@@ -1,5 +1,5 @@
 metadata name = 'Built-in roles'
-metadata description = 'Ids of the built-in roles that LUCIUS assigns, by name. Deploys nothing.'
+metadata description = 'Ids of the built-in roles that LUCIUS assigns, by name. The module deploys nothing.'
 
 @export()
 @description('Reads, writes and deletes blobs and containers, and sets their owners, as the Functions host requires.')
@@ -14,7 +14,7 @@ var storageBlobDataContributor = 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
 var storageBlobDataReader = '2a2b9908-6ea1-4ae2-8e65-a410df84e7d1'
 
 @export()
-@description('Gets a user delegation key, with which it signs links to blobs that it can read itself.')
+@description('Gets a user delegation key, which signs links to blobs that the identity can read.')
 var storageBlobDelegator = 'db58b8e5-c6ad-4a2a-8342-4190687cbf4a'
 
 @export()
@@ -26,7 +26,7 @@ var storageQueueDataContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
 var storageTableDataContributor = '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
 
 @export()
-@description('Sends, receives, manages and deletes; target-based scaling reads the number of messages with the right to manage.')
+@description('Sends and receives messages, and manages and deletes queues and topics. Target-based scaling reads the number of messages with the right to manage.')
 var serviceBusDataOwner = '090c5cfd-751d-490a-894a-3ce6f1109419'
 
 @export()
@@ -54,7 +54,7 @@ var keyVaultSecretsUser = '4633458b-17de-408a-b874-0445c86b69e6'
 var keyVaultSecretsOfficer = 'b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
 
 @export()
-@description('Reads the public part of a key, and signs with it.')
+@description('Reads the public part of a key, and signs with the key.')
 var keyVaultCryptoUser = '12338af0-0e69-4776-bea7-57ae8d297424'
 
 @export()

@@ -1,5 +1,5 @@
 metadata name = 'Service Bus'
-metadata description = 'The Service Bus namespace: for each lane a topic for directives and one for replies, queues, subscriptions and filters, all from topology.json.'
+metadata description = 'The Service Bus namespace with the queues, topics, subscriptions and filters of topology.json. Each lane has a topic for directives and a topic for replies.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
@@ -34,7 +34,7 @@ param capacity int = 1
 @description('Optional. Roles on the namespace.')
 param roleAssignments roleAssignmentType[] = []
 
-@description('Optional. Settings of the private endpoint; requires Premium. If absent, the public endpoint accepts identities with a role.')
+@description('Optional. Settings of the private endpoint, which requires Premium. If absent, the public endpoint accepts identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
@@ -61,8 +61,8 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
-// Duplicate detection can only be set at creation: another window requires a new topic. The window is longer than all waits after an
-// unconfirmed publish. Expired directives are dropped, since the ledger has them: dead letters would fill the topic.
+// Duplicate detection can only be set at creation, so another window requires a new topic. The window is longer than all waits after an
+// unconfirmed send. Service Bus drops expired directives, since the ledger has them, and dead letters fill the topic.
 @batchSize(8)
 resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {
@@ -109,7 +109,7 @@ resource serviceRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rule
   }
 ]
 
-// A repeated call costs one check, and the sweeper replaces a lost one within a minute.
+// Messages that make the app admit waiting jobs. A repeated message costs one check. The sweeper replaces a lost message within a minute.
 resource admissionQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.admission.queue
@@ -137,7 +137,8 @@ resource hintsQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
-// Tries of webhook deliveries. Their rows decide: a repeated message has no effect, and the sweeper sends lost ones again.
+// Tries of webhook deliveries. The rows of the deliveries are authoritative, so a repeated message has no effect. The sweeper sends
+// lost messages again.
 resource webhooksQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.webhooks.queue
@@ -151,8 +152,8 @@ resource webhooksQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
-// Teams that read it create its subscriptions; without one it keeps no message. `tell` sends an event again after a crash,
-// at most minutes later.
+// Teams that read the topic create subscriptions. Without a subscription the topic keeps no message. `tell` sends an event again
+// after a crash, at most minutes later.
 resource eventsTopic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
   parent: namespace
   name: topology.events.topic
@@ -165,7 +166,7 @@ resource eventsTopic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
   }
 }
 
-// It also exists if the topics do not forward to it: the sweeper applies messages that were in it when forwarding stopped.
+// The queue also exists without forwarding: the sweeper applies messages that were in the queue when forwarding stopped.
 resource repliesQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.replies.queue

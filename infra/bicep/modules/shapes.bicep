@@ -1,8 +1,8 @@
 metadata name = 'Shapes'
-metadata description = 'Types that several modules use. Deploys nothing.'
+metadata description = 'Types that at least two modules use. The module deploys nothing.'
 
 @export()
-@description('Tags of a resource: names and values.')
+@description('Tags of a resource, by name.')
 type tagsType = {
   @description('Optional. A tag.')
   *: string
@@ -69,7 +69,7 @@ type ownNetworkType = {
   @description('Required. Resource id of the subnet that holds private endpoints.')
   endpointSubnetResourceId: string
 
-  @description('Optional. Resource id of the subnet of container apps, a /27 or larger that nothing else uses, delegated to Microsoft.App/environments. Required with container apps.')
+  @description('Optional. Resource id of the subnet of container apps. Required with container apps. The subnet must be a /27 or larger, without other resources, and delegated to Microsoft.App/environments.')
   containerSubnetResourceId: string?
 }
 

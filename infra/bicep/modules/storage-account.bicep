@@ -23,7 +23,7 @@ param tags tagsType = {}
 ])
 param skuName string = 'Standard_LRS'
 
-@description('Optional. Whether a lock keeps the account from being deleted.')
+@description('Optional. `true` creates a lock that prevents the deletion of the account.')
 param locked bool = false
 
 @description('Optional. Blob containers to create.')
@@ -43,12 +43,12 @@ param softDeleteDays int = 7
 @description('Optional. Containers whose blobs are deleted by age, with the number of days after the last write.')
 param expiringContainers expiringContainerType[] = []
 
-@description('Optional. Days for which no version of a blob can be changed or deleted. 0: no such policy. Azure accepts it only when the account is created.')
+@description('Optional. Days in which no version of a blob can be changed or deleted. 0 means no such policy. Azure accepts the policy only when the account is created.')
 @minValue(0)
 @maxValue(146000)
 param immutableDays int = 0
 
-@description('Optional. Whether that policy is locked. A locked policy can only be extended, and the account cannot be deleted while it has such a blob.')
+@description('Optional. `true` locks the policy of `immutableDays`. A locked policy can only be extended. The account cannot be deleted while it has a blob that the policy protects.')
 param lockImmutability bool = false
 
 @description('Optional. Roles on this account.')
@@ -63,7 +63,7 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-@description('Optional. Logs of storage requests. `Deletes` is cheap. `All` logs each read and write, which costs more than the requests.')
+@description('Optional. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, and these logs cost more than the requests.')
 @allowed([
   'Deletes'
   'All'
@@ -136,7 +136,7 @@ resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
   }
 }
 
-// It prevents the deletion of the account by Resource Manager. It does not prevent the deletion of tables by the data plane.
+// The lock prevents the deletion of the account by Resource Manager. It does not prevent the deletion of tables by the data plane.
 resource lock 'Microsoft.Authorization/locks@2020-05-01' = if (locked) {
   scope: account
   name: 'keep'

@@ -40,22 +40,22 @@ param softDeleteDays int
 @minValue(0)
 param workspaceRetentionDays int
 
-@description('Required. Whether there is an account for anchors of heads.')
+@description('Required. `true` creates a storage account for anchors of heads.')
 param anchors bool
 
-@description('Required. Whether the policy that keeps anchors for 400 days is locked.')
+@description('Required. `true` locks the policy that keeps anchors for 400 days.')
 param lockAnchors bool
 
 @description('Required. Object id of the app\'s identity.')
 param appPrincipalId string
 
-@description('Required. Identity that runs the smoke test and can write to its container.')
+@description('Required. Identity that runs the smoke test and can write to the container `smoke`.')
 param tester holderType
 
-@description('Required. Whether that identity can also upload documents.')
+@description('Required. `true` lets the identity of the smoke test also upload documents.')
 param testerUploads bool
 
-@description('Required. Whether the runtime needs queues, as the AzureStorage backend does.')
+@description('Required. `true` if the runtime needs queues, as with the AzureStorage backend.')
 param queues bool
 
 @description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')
@@ -64,10 +64,10 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-@description('Required. Whether a lock keeps the ledger\'s storage account from being deleted. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+@description('Required. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
 param lockLedger bool
 
-@description('Required. Logs of storage requests: `Deletes` or `All`.')
+@description('Required. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes.')
 @allowed([
   'Deletes'
   'All'
@@ -75,7 +75,7 @@ param lockLedger bool
 param requestLogs string
 
 @export()
-@description('Storage of the Functions runtime: endpoints end in a slash.')
+@description('Storage of the Functions runtime. The endpoints end in a slash.')
 @sealed()
 type runtimeType = {
   @description('Required. Blob endpoint.')
@@ -118,13 +118,13 @@ type documentsType = {
   @description('Required. Name of the storage account.')
   accountName: string
 
-  @description('Required. Containers that they read.')
+  @description('Required. Containers that platform services read.')
   inputContainers: string[]
 
   @description('Required. Container of final results.')
   resultsContainer: string
 
-  @description('Required. Container of workspaces: a folder for each attempt.')
+  @description('Required. Container of workspaces, with a folder for each attempt.')
   workspaceContainer: string
 
   @description('Required. Container that the runner of packs reads and writes.')
@@ -138,7 +138,7 @@ var ledgerTables = {
   rejected: 'luciusrejected'
 }
 var deploymentContainer = 'app-package'
-// inputs of platform services; and their outputs, of which only they access workspaces
+// inputs and outputs of platform services; only platform services access workspaces
 var documentsContainer = 'documents'
 var smokeContainer = 'smoke'
 var inputContainers = [documentsContainer, smokeContainer]
@@ -190,7 +190,7 @@ module runtimeStorage 'storage-account.bicep' = {
   }
 }
 
-// The ledger, the source of truth. Only the app has a right to it.
+// The ledger, the source of truth. Only the app has a right to this account.
 module ledgerStorage 'storage-account.bicep' = {
   name: 'ledger-storage'
   params: {
@@ -260,8 +260,8 @@ module anchorStorage 'storage-account.bicep' = if (anchors) {
   }
 }
 
-// Documents, workspaces and results, for platform services and for callers that submit. The deployer has no right to it. The app
-// reads the container of runs and signs links to its blobs.
+// Documents, workspaces and results, for platform services and for callers that submit. The deployer has no right to this account. The app
+// reads the container of runs and signs links to the container's blobs.
 module documentsStorage 'storage-account.bicep' = {
   name: 'documents-storage'
   params: {
@@ -335,7 +335,7 @@ module documentsStorage 'storage-account.bicep' = {
 @description('URL of the container with the deployed packages.')
 output packageUri string = '${runtimeStorage.outputs.blobEndpoint}${deploymentContainer}'
 
-@description('Storage of the Functions runtime: endpoints end in a slash.')
+@description('Storage of the Functions runtime. The endpoints end in a slash.')
 output runtime runtimeType = {
   blobEndpoint: runtimeStorage.outputs.blobEndpoint
   queueEndpoint: runtimeStorage.outputs.queueEndpoint
