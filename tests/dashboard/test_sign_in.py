@@ -62,7 +62,7 @@ def test_failures_on_the_way_are_shown(screens: Screens, api: Live) -> None:
     alert = page.get_by_role("alert")
     expect(alert).to_have_text(f"{api.stack.issuer} refused: access_denied")
     code = f"#code=c&state=s&iss={api.stack.issuer}"
-    for stored, text in (("null", "not started in this tab"), ('{"state": "mine", "hash": "#/jobs"}', '"state"')):
+    for stored, text in (("null", "started in another tab"), ('{"state": "mine", "hash": "#/jobs"}', '"state"')):
         page.evaluate("args => { [sessionStorage['lucius.sign-in'], location.hash] = args }", [stored, code])
         page.reload()
         expect(alert).to_contain_text(text)

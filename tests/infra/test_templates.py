@@ -197,7 +197,7 @@ def test_a_companys_own_resources_take_the_place_of_ours(compiler: Compiler, tmp
     assert component.get("properties.WorkspaceResourceId") == own["WORKSPACE_ID"]
     # a service that the topology lacks
     file.write_text(file.read_text().replace("'LUCIUS_PLATFORM_SERVICES', 'all'", "'NOT_SET', 'ocr,orc'"))
-    with pytest.raises(CheckFailed, match="platformServices names orc, which topology"):
+    with pytest.raises(CheckFailed, match="platformServices names orc, not found in topology"):
         snapshots.take(compiler, file)
     file.write_text(file.read_text().replace("'NOT_SET', 'ocr,orc'", "'NOT_SET', 'ocr'"))
     # a policy writes the records
