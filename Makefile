@@ -1,5 +1,5 @@
 # Commands for developers. `make help` lists them.
-# Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
+# Every recipe line is one plain command, so that make runs the command without a shell and a SIGTERM to make reaches the command.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-dev demo up reset test test-long generate docs screenshots lock bench bench-peers bench-bus bench-host quality chaos soak lint clean
@@ -10,10 +10,10 @@ PY := .venv/bin/python
 # Files are separated by spaces; a name with a space needs quotes: make demo DOCS="'my file.pdf' b.png"
 export DOCS ASK
 
-# Some machines disable Python's bytecode files, which costs each process of a test run 0.3 s.
+# Some machines disable Python's bytecode files. Each process of a test run then needs 0.3 s more.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Material's banner about MkDocs 2.0; pyproject.toml has the state of both.
+# Disables Material's banner about MkDocs 2.0. pyproject.toml explains the versions of both.
 export NO_MKDOCS_2_WARNING=1
 
 # Tests of `make test` and `make test-long`: make test TESTS=tests/core, TESTS="tests/core tests/api -k retry"
@@ -25,10 +25,10 @@ endif
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-setup: ## create .venv and node_modules for `make demo` and `make up` from the pinned files (quick when they are up to date)
+setup: ## create or update .venv and node_modules for `make demo` and `make up` from the pinned files
 	@sh scripts/setup.sh
 
-setup-dev: ## the same, and the tools of `make test`, `make lint`, `make generate` and the benchmarks; these run it
+setup-dev: ## run `make setup`, and install the tools of `make test`, `make lint`, `make generate` and the benchmarks, which run this target
 	@sh scripts/setup.sh dev
 
 demo: setup ## run documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.png" selects yours, ASK="..." your question
@@ -44,7 +44,7 @@ test: setup-dev ## run every test that this machine can run, on every core; TEST
 	@sh scripts/system_packages.sh
 	@$(PY) -m pytest -q -m "not long" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder --durations 10 $(TESTS)
 
-test-long: setup-dev ## run the tests that are too long for `make test`; TESTS as for `make test`
+test-long: setup-dev ## run the tests marked `long`; TESTS as for `make test`
 	@$(PY) -m pytest -q -m long --timeout 3600 --durations 10 $(TESTS)
 
 generate: setup-dev ## write the generated files: tables of docs/, API documents, the client's models, Config.json, plots of docs/explanation/scale; with `bicep` the snapshots of the templates
@@ -52,13 +52,13 @@ generate: setup-dev ## write the generated files: tables of docs/, API documents
 	@$(PY) -m infra.checks --write
 	@$(PY) -m benchmarks.scale
 
-docs: setup-dev ## build the site of docs/ into site/; a broken link or a page that the navigation lacks is an error
+docs: setup-dev ## build the site of docs/ into site/; fail on a broken link or a page missing in the navigation
 	@$(PY) -m mkdocs build --strict
 
 screenshots: setup-dev ## take the pictures of docs/guides/dashboard.md with a browser, in light and dark
 	@$(PY) -m tests.dashboard.screenshots
 
-lock: setup-dev ## write the hashes of the deployed packages, for the versions in constraints.txt; it queries the package index
+lock: setup-dev ## write the hashes of the deployed packages from the package index, for the versions in constraints.txt
 	@$(PY) -m scripts.lock
 
 bench: setup-dev ## measure whole jobs: counts and CPU per job, latencies, backlog, growth; PART=latency runs a part, FULL=1 large sizes, JSON=FILE keeps the figures, RECORD=1 writes them into docs/explanation/performance

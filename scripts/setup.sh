@@ -1,16 +1,16 @@
 #!/bin/sh
-# Creates .venv and node_modules from the pinned files; does nothing if they are up to date.
+# Creates .venv and node_modules from the pinned files. Does nothing if both are up to date.
 #   sh scripts/setup.sh       for `make demo` and `make up`: requirements.txt, the group demo, the packages, Azurite
 #   sh scripts/setup.sh dev   the same and the group dev, for `make test` and `make lint`
 # The groups are in pyproject.toml.
-# PYTHON=/path/to/python names the interpreter. An error ends it with one line.
+# PYTHON=/path/to/python names the interpreter. The script prints one line for an error and stops.
 set -eu
 cd "$(dirname "$0")/.."
 set_up=${1:-demo}
 
 die() { echo "setup: $*" >&2; exit 1; }
 
-# run LOG WHAT COMMAND...: quiet; on failure one line with the last error of the output, which is in LOG
+# run LOG WHAT COMMAND...: writes the output to LOG; on failure, prints the last error of the output
 run() {
     log=$1 what=$2
     shift 2
@@ -23,14 +23,14 @@ if [ -n "${PYTHON:-}" ]; then
     fits "$PYTHON" || die "PYTHON=$PYTHON is not Python 3.11, 3.12 or 3.13; uv python install 3.12 gets one"
 fi
 
-# an existing .venv stays, for any python on PATH; a move of the checkout breaks it
+# an existing .venv stays, even if PATH has another python; a move of the checkout breaks the .venv
 keep=
 if [ "$(cat .venv/.home 2>/dev/null || true)" = "$(pwd -P)" ] && fits .venv/bin/python; then
     [ -n "${PYTHON:-}" ] && [ "$(minor "$PYTHON")" != "$(minor .venv/bin/python)" ] || keep=yes
 fi
 python=${PYTHON:-}
 if [ -z "$keep$python" ]; then
-    # 3.12 first: it is the version that is deployed; uv installs into ~/.local/bin, which need not be on PATH
+    # 3.12 is first, because Azure runs this version; uv installs into ~/.local/bin, which may be missing on PATH
     for candidate in python3.12 "${HOME:-}/.local/bin/python3.12" python3.13 python3.11 python3 python; do
         if fits "$candidate"; then python=$candidate; break; fi
     done
@@ -51,7 +51,7 @@ if [ -z "$keep" ]; then
     pwd -P >.venv/.home
 fi
 
-# install WHAT ARGUMENTS...: by uv, which is faster, if it is on PATH. By pip if uv fails: uv does not read the
+# install WHAT ARGUMENTS...: uses uv, which is faster, if uv is on PATH. Uses pip if uv fails, because uv does not read the
 # configuration of pip, which may name another index.
 install() {
     what=$1

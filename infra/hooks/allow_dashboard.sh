@@ -1,6 +1,6 @@
 #!/bin/sh
-# Lets users sign in to the dashboard: allow_dashboard.sh AUDIENCE API_URL. Adds the dashboard's URL to the redirect
-# URIs of the API's registration, as type SPA. At others Entra ID forbids a page to exchange its code (AADSTS9002326).
+# Enables sign-in to the dashboard: allow_dashboard.sh AUDIENCE API_URL. Adds the dashboard's URL to the redirect
+# URIs of the API's registration, as type SPA. With other types, Entra ID forbids a page to exchange its code (AADSTS9002326).
 set -eu
 [ $# = 2 ] || { echo "usage: allow_dashboard.sh AUDIENCE API_URL" >&2; exit 2; }
 address=${2%/}/v1/dashboard

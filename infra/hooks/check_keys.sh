@@ -1,8 +1,8 @@
 #!/bin/sh
-# Prints the kinds of keys that the key vault has: `callback`, `webhook`. check_keys.sh SUBSCRIPTION ENVIRONMENT [make]
-# Stops if it has keys of a feature that LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS disables. The feature would stop without an
-# error, and a deployment stack would delete the vault, whose name then stays taken for 90 days. With make, keys that
-# are enabled and missing are created. It queries Resource Manager, which shows names only and reaches a vault without
+# Prints the kinds of keys in the key vault (`callback`, `webhook`): check_keys.sh SUBSCRIPTION ENVIRONMENT [make]
+# Stops if the vault has keys of a feature that LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS disables. The feature would stop without an
+# error, and a deployment stack would delete the vault, whose name then stays reserved for 90 days. With make, the script
+# creates missing keys of enabled features. It queries Resource Manager, which shows only names and reaches a vault without
 # public access.
 set -eu
 vault=$(az resource list --subscription "$1" --resource-type Microsoft.KeyVault/vaults --output tsv \
@@ -27,7 +27,7 @@ kind() {
       ;;
     *)
       [ "$enabled" = true ] && [ "$make" = make ] || return 0
-      # in a file, since other users can see the arguments of a command
+      # the value is in a file, since other users can see the arguments of a command
       printf '{"properties": {"value": "k%s:%s", "contentType": "kid:base64key, with commas between"}}' \
         "$(date +%s)" "$(openssl rand -base64 32)" >"$file"
       az rest --method PUT --url "$secrets/lucius-$2-keys?$version" --body "@$file" --output none

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Stops if a deleted key vault or App Configuration store still has a name of this environment. Azure would report it in
+# Stops if a deleted key vault or App Configuration store still has a name of this environment. Azure would report the conflict in
 # the middle of a deployment. Usage: check_names.sh SUBSCRIPTION ENVIRONMENT REGION
 set -eu
 subscription=$1 environment=$2 region=$3
 
-# held WHAT COMMAND PLACE: the deleted resources of COMMAND whose tags and location are under PLACE in az's output
+# held WHAT COMMAND PLACE: lists the deleted resources of COMMAND; az's output has their tags and location under PLACE
 held() {
   name=$(az "$2" list-deleted --subscription "$subscription" --output tsv --query \
     "[?${3}tags.application=='lucius' && ${3}tags.environment=='$environment' && ${3}location=='$region'].name | [0]")
   [ -z "$name" ] || {
-    echo "check_names: the deleted $1 $name still has its name; run az $2 purge --subscription $subscription --name $name, or, if purge protection" \
+    echo "check_names: the deleted $1 $name still reserves its name; run az $2 purge --subscription $subscription --name $name, or, if purge protection" \
       "forbids it, choose another environment name" >&2
     exit 1
   }

@@ -12,10 +12,10 @@ exists() {
     stop "$1: $2 not found, or you cannot read it; az resource show --ids ID must show it"
 }
 
-# subnet SETTING DELEGATION: checks it if the parameter file isolates the network
+# subnet SETTING DELEGATION: checks the subnet if the parameter file isolates the network
 subnet() {
   eval "id=\${$1:-}"
-  [ -n "$id" ] || stop "$1 is not set: LUCIUS_APP_SUBNET_ID and LUCIUS_ENDPOINT_SUBNET_ID go together (docs/guides/own-resources.md)"
+  [ -n "$id" ] || stop "$1 is not set: set both LUCIUS_APP_SUBNET_ID and LUCIUS_ENDPOINT_SUBNET_ID (docs/guides/own-resources.md)"
   delegated=$(exists "$1" "$id" "properties.delegations[].properties.serviceName | [0] || 'nothing'")
   [ "$delegated" = "$2" ] || stop "$1: the subnet is delegated to $delegated, not to $2: az network vnet subnet update --ids $id $3"
   network=${id%/subnets/*}
@@ -45,7 +45,7 @@ fi
 case ${LUCIUS_PRIVATE_DNS_ZONES:-none} in
   none) ;;
   /subscriptions/*/resourceGroups/*)
-    # the names of the template; those of telemetry only if the template makes a private link for it
+    # the zones of the template; the zones of telemetry only if the template creates a private link for telemetry
     for zone in $(sed -n "s/^  [a-zA-Z]*: '\(privatelink[^']*\)'.*/\1/p" infra/bicep/modules/private-dns.bicep |
       sed 's/\${environment().suffixes.storage}/core.windows.net/'); do
       case $zone in
@@ -79,7 +79,7 @@ case $services in
     ;;
 esac
 
-# an environment has at most 200 role assignments (infra/checks/roles.py); a second deployment creates none
+# an environment has at most 200 role assignments (infra/checks/roles.py), and only the first deployment creates them
 held=$(az role assignment list --subscription "$subscription" --all --fill-principal-name false --output tsv \
   --query "length([?starts_with(scope, '/subscriptions/')])")
 [ "$held" -le 3800 ] || [ -n "${LUCIUS_API_URL:-}" ] ||

@@ -7,7 +7,7 @@ stop() { echo "check_region: $1" >&2; exit 1; }
 
 offered() { az functionapp list-flexconsumption-locations --subscription "$subscription" "$@" --query "[].name" --output tsv; }
 offered | grep -qx "$region" ||
-  stop "$region does not offer Flex Consumption; az functionapp list-flexconsumption-locations lists those that do"
+  stop "$region does not offer Flex Consumption; az functionapp list-flexconsumption-locations lists regions that offer it"
 # defaults of the parameter file for unset variables
 zones=$(sed -nE "s/^ *zoneRedundant: (readEnvironmentVariable\('LUCIUS_ZONE_REDUNDANT', ')?(true|false).*/\2/p" "$parameters")
 if [ "${LUCIUS_ZONE_REDUNDANT:-$zones}" = true ] && [ -n "$zones" ]; then

@@ -13,7 +13,7 @@ created=yes
 api=$(az ad sp show --id "$audience" --query id --output tsv)
 for role in "$@"; do
   role_id=$(az ad sp show --id "$audience" --query "appRoles[?value=='$role'].id | [0]" --output tsv)
-  [ -n "$role_id" ] || { echo "grant_role: the API has no role $role" >&2; exit 1; }
+  [ -n "$role_id" ] || { echo "grant_role: the API has no role $role; docs/reference/access.md lists the roles" >&2; exit 1; }
   held=$(az rest --method GET --url "https://graph.microsoft.com/v1.0/servicePrincipals/$api/appRoleAssignedTo" \
     --query "value[?principalId=='$principal' && appRoleId=='$role_id'] | length(@)" --output tsv)
   [ "$held" = 0 ] || continue

@@ -1,6 +1,6 @@
 #!/bin/sh
-# After `azd deploy`: waits until the API runs, prints a first command, and applies the quotas of infra/quotas.yaml. An
-# isolated API is not reachable from here.
+# After `azd deploy`: waits until the API responds, prints the next step, and applies the quotas of infra/quotas.yaml. An
+# isolated API is unreachable from outside its network.
 set -eu
 for _ in $(seq 60); do
   if curl -sf -o /dev/null --max-time 10 "$LUCIUS_API_URL/v1/health/live"; then

@@ -1,6 +1,6 @@
 #!/bin/sh
 # After `azd provision`: creates images of platform services in the registry and keys in the key vault. The template
-# creates both stores and needs these contents. If one was missing, azd provisions again. Then applies the quotas of
+# creates the registry and the vault, and needs these contents. If content was missing, azd provisions again. Then applies the quotas of
 # infra/quotas.yaml.
 set -eu
 hooks=$(dirname "$0") again=
@@ -17,8 +17,8 @@ keys=$(sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" make
 needs LUCIUS_KEYS "$(echo $keys)"
 needs LUCIUS_SERVICE_TAG "$(sh "$hooks/build_images.sh")"
 if [ -n "$again" ]; then
-  # the second run finds all of it; otherwise it would provision in an endless loop
-  [ -z "${LUCIUS_AGAIN:-}" ] || { echo "postprovision: azd does not keep what azd env set wrote: azd provision" >&2; exit 1; }
+  # the second run finds all contents; otherwise azd would provision in an endless loop
+  [ -z "${LUCIUS_AGAIN:-}" ] || { echo "postprovision: azd did not keep the settings of azd env set; run azd provision again" >&2; exit 1; }
   export LUCIUS_AGAIN=yes
   exec azd provision --no-prompt
 fi

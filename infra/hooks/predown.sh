@@ -1,6 +1,6 @@
 #!/bin/sh
 # Before `azd down`, which deletes the ledger, the only record of all jobs. Lists deleted and remaining resources, and
-# prompts for the name of the environment. LUCIUS_DELETE has it for programs.
+# prompts for the name of the environment. Programs set LUCIUS_DELETE to the name.
 set -eu
 [ -z "${LUCIUS_RESOURCE_GROUP:-}" ] || {
   echo "predown: the resource group $LUCIUS_RESOURCE_GROUP is yours, and azd would delete it with all its resources; delete the resources with" \

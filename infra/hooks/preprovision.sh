@@ -1,5 +1,5 @@
 #!/bin/sh
-# Before `azd provision`: checks az, the resource providers and the region; and creates the audience of tokens.
+# Before `azd provision`: checks az, the resource providers and the region, and creates the audience of tokens.
 # Reads AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME; writes LUCIUS_AUTH_AUDIENCE to azd's environment if it is
 # unset.
 set -eu
@@ -19,7 +19,7 @@ if [ -z "${LUCIUS_AUTH_AUDIENCE:-}" ]; then
   azd env set LUCIUS_AUTH_AUDIENCE "$audience"
 fi
 
-# values of the vault and of the registry for the template; before the first deployment neither exists
+# values of the vault and of the registry for the template; neither exists before the first deployment
 remember() { eval "known=\${$1:-}"; [ "$known" = "$2" ] || azd env set "$1" "$2"; }
 remember LUCIUS_KEYS "$(echo $keys)"
 remember LUCIUS_SERVICE_TAG "$(sh "$hooks/build_images.sh")"

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Creates or updates the app registration of the API: tokens of version 2, LUCIUS's scopes as app roles, and one
-# delegated scope. With that, people can get a token through the Azure CLI. Prints its client id: the audience of tokens.
+# delegated scope, with which users can get a token through the Azure CLI. Prints the registration's client id, the audience of tokens.
 # Usage: register_app.sh [--mark] SUBSCRIPTION ENVIRONMENT [CLIENT_ID]
 #
-# A registration with the tag of both is updated only if CLIENT_ID names it, since any user of the tenant can create one
-# with that name. Additions of others stay. --mark: stores the id of a new registration in azd's environment, for
-# postdown.sh.
+# The registration has a tag of subscription and environment. Updates an existing registration with this tag only if CLIENT_ID
+# names the registration, since any user of the tenant can create one. Additions of others stay. --mark stores the id of a new
+# registration in azd's environment, for postdown.sh.
 set -eu
 mark=
 [ "${1:-}" != --mark ] || { mark=yes; shift; }
@@ -29,7 +29,7 @@ id() {
   printf '%s\n' "$hash" | sed -nE 's/^([0-9a-f]{8})([0-9a-f]{4}).([0-9a-f]{3}).([0-9a-f]{3})([0-9a-f]{12}).*/\1-\2-4\3-8\4-\5/p' |
     grep . || stop "sha256sum and shasum are missing; install one"
 }
-# before any change: finds a program that hashes
+# checks before any change that a program for hashes exists
 access=$(id access)
 # returns a JSON list with one more item
 with() { if [ "$1" = '[]' ]; then printf '[%s]' "$2"; else printf '%s,%s]' "${1%]}" "$2"; fi; }
@@ -41,7 +41,7 @@ patch() {
 # ---- the registration
 
 app=${3:-}
-# an interrupted run may have created it, even if a search does not show it yet
+# an interrupted run may have created the registration, even if a search does not show it yet
 if [ -n "$mark" ] && [ -n "${LUCIUS_AUTH_REGISTERED:-}" ] &&
   az ad app show --id "$LUCIUS_AUTH_REGISTERED" --output none 2>/dev/null; then
   app=$LUCIUS_AUTH_REGISTERED
@@ -58,7 +58,7 @@ if [ -z "$app" ]; then
   [ -z "$mark" ] || azd env set LUCIUS_AUTH_REGISTERED "$app" >&2
 fi
 
-# ---- its present values, each as one line of JSON
+# ---- the registration's current values, each as one line of JSON
 
 held=$(eventually az rest --method GET --url "$applications(appId='$app')" --output tsv --query "[
   to_string(identifierUris),

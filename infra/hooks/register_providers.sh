@@ -5,7 +5,7 @@ registered=$(az provider list --subscription "$1" --query "[?registrationState==
 for provider in Microsoft.App Microsoft.AppConfiguration Microsoft.Consumption Microsoft.ContainerRegistry Microsoft.DurableTask Microsoft.Insights \
   Microsoft.KeyVault Microsoft.ManagedIdentity Microsoft.Network Microsoft.OperationalInsights Microsoft.ServiceBus \
   Microsoft.Storage Microsoft.Web; do
-  # Azure spells some of them in lower case
+  # Azure spells some providers in lower case
   printf '%s\n' "$registered" | grep -qix "$provider" ||
     az provider register --subscription "$1" --namespace "$provider" --wait --output none
 done

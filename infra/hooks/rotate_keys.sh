@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes keys of callbacks or webhooks into the key vault, without showing them: rotate_keys.sh callback|webhook [finish]
-# Adds a new key before the existing ones. It signs, and all verify. With finish, only the first stays. Reads
+# Adds a new key before the existing keys. The new key signs, and all keys verify. With finish, only the first key stays. Reads
 # LUCIUS_KEY_VAULT, and restarts the app LUCIUS_FUNCTION_APP of AZURE_RESOURCE_GROUP, which then reads the new value.
 set -eu
 usage() { echo "usage: rotate_keys.sh callback|webhook [finish]" >&2; exit 2; }
@@ -20,11 +20,11 @@ if [ "${2:-}" = finish ]; then
   [ -n "$keys" ] || { echo "rotate_keys: $LUCIUS_KEY_VAULT has no keys of $1s; run rotate_keys.sh $1" >&2; exit 1; }
   keys=${keys%%,*}
 else
-  # ids of keys must be unique: the time is one
+  # ids of keys must be unique, so the id is the time
   keys=k$(date +%s):$(openssl rand -base64 32)${keys:+,$keys}
 fi
 printf '%s' "$keys" >"$file"
-# from a file, since other users can see the arguments of a command
+# az reads the value from a file, since other users can see the arguments of a command
 az keyvault secret set --vault-name "$LUCIUS_KEY_VAULT" --name "$secret" --file "$file" --output none
 [ -z "${LUCIUS_FUNCTION_APP:-}" ] ||
   az functionapp restart --resource-group "$AZURE_RESOURCE_GROUP" --name "$LUCIUS_FUNCTION_APP" --output none

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Deploys the template as a deployment stack. First it shows the changes, and stops if a resource would be
-# deleted, unless DELETE=true. A stack deletes resources that the template no longer has, with their data. Reads
+# deleted, unless DELETE=true. A stack deletes resources that are missing in the template, with their data. Reads
 # AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME, DENY and the variables of the environment's parameter file.
 set -eu
 hooks=$(dirname "$0")/../hooks
@@ -10,7 +10,7 @@ stop() { echo "deploy_stack: $1" >&2; exit 1; }
 # outputs of an earlier deployment
 output() { az stack sub show --name "$stack" --query "outputs.$1.value" --output tsv 2>/dev/null || true; }
 
-# otherwise the deploying identity would run it, with a right to documents
+# without this variable, the deploying identity would run the smoke test, with a right to documents
 [ -n "${LUCIUS_SMOKE_PRINCIPAL_ID:-}" ] ||
   stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set; create the identity of the smoke test (docs/guides/pipelines.md)"
 
@@ -24,7 +24,7 @@ deploy() {
   az stack sub create --name "$stack" --location "$AZURE_LOCATION" --parameters "$parameters" \
     --action-on-unmanage "$unmanaged" --deny-settings-mode "${DENY:-none}" --yes --output none
 }
-# values of the vault and of the registry for the template; before the first deployment neither exists
+# values of the vault and of the registry for the template; neither exists before the first deployment
 read_places() {
   LUCIUS_KEYS=$(sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$@")
   LUCIUS_REGISTRY=$(output LUCIUS_REGISTRY)
@@ -39,14 +39,14 @@ changes=$(az stack-whatif sub create --name "$stack-$(date +%s)" --location "$AZ
   --stack-id "/subscriptions/$AZURE_SUBSCRIPTION_ID/providers/Microsoft.Resources/deploymentStacks/$stack" \
   --parameters "$parameters" --action-on-unmanage deleteResources --deny-settings-mode "${DENY:-none}" --no-pretty-print \
   --query "properties.changes.resourceChanges[].[changeType, id || symbolicName]" --output tsv)
-# a template always has resources: an output without any has an unexpected form, and shows no deletions
+# a template always has resources, so an output without resources has an unexpected form and shows no deletions
 [ -n "$changes" ] || stop "az stack-whatif shows no resource, so deletions cannot be checked; see its output"
 printf '%s\n' "$changes" | sort | tee -a "${GITHUB_STEP_SUMMARY:-/dev/null}"
 deleted=$(printf '%s\n' "$changes" | grep -ic '^delete' || true)
 if [ "${DELETE:-false}" = true ]; then
   unmanaged=deleteResources
 else
-  [ "$deleted" = 0 ] || stop "$deleted resources would be deleted (above); run it again with delete, or keep them in the template"
+  [ "$deleted" = 0 ] || stop "$deleted resources would be deleted (above); run the workflow again with delete, or keep the resources in the template"
   # this also prevents a deletion that what-if did not show
   unmanaged=detachAll
 fi
@@ -54,5 +54,5 @@ fi
 deploy
 before="$LUCIUS_KEYS $LUCIUS_SERVICE_TAG"
 read_places make
-# the first deployment created the registry or the vault: deploy again with their content
+# the first deployment created the registry or the vault; the next deployment needs their content
 [ "$LUCIUS_KEYS $LUCIUS_SERVICE_TAG" = "$before" ] || deploy

@@ -54,10 +54,10 @@ def test_scripts_are_plain_sh(path: Path) -> None:
 @pytest.mark.parametrize(
     ("known", "environment", "text"),
     [
-        ({"az": "2.88.1"}, {}, "az 2.88.1 is older than 2.89.0: az upgrade"),
+        ({"az": "2.88.1"}, {}, "az 2.88.1 is older than 2.89.0; run az upgrade"),
         ({"az": "2.9.1"}, {}, "is older"),
         ({"az": "10.0.0"}, {}, ""),
-        ({"default": "none"}, {}, "sign in: az login"),
+        ({"default": "none"}, {}, "az is not signed in; run az login"),
         ({"subscriptions": {"sub-0": "t"}, "default": "sub-0"}, {}, "az does not know the subscription sub-1"),
         (
             {"subscriptions": {"sub-0": "t0", "sub-1": "t1"}, "default": "sub-0"},
@@ -83,10 +83,10 @@ def test_scripts_are_plain_sh(path: Path) -> None:
         (
             {"deleted_stores": [DELETED]},
             {},
-            "the deleted App Configuration store old-1 still has its name; run az appconfig purge",
+            "the deleted App Configuration store old-1 still reserves its name; run az appconfig purge",
         ),
         ({"deleted_stores": [DELETED | {"location": "uksouth"}, {"name": "x", "tags": None}]}, {}, ""),
-        ({"deleted_vaults": [{"name": "kv-3", "properties": DELETED}]}, KEYS, "key vault kv-3 still has its name"),
+        ({"deleted_vaults": [{"name": "kv-3", "properties": DELETED}]}, KEYS, "key vault kv-3 still reserves its name"),
         ({"deleted_vaults": [{"name": "kv-3", "properties": DELETED}]}, {}, ""),
     ],
 )
