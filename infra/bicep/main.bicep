@@ -124,7 +124,7 @@ param vaultKeys string = ''
 @description('Optional. `true` makes LUCIUS record and sign heads of histories and a daily anchor (docs/guides/audit.md). The template then creates a key vault and a storage account for anchors.')
 param signHeads bool = false
 
-@description('Optional. `true` locks the policy that keeps anchors for 400 days. A locked policy can never be unlocked. The account cannot be deleted while it contains an anchor younger than 400 days.')
+@description('Optional. `true` locks the policy that keeps anchors for 400 days. A locked policy can never be unlocked. The account of the anchors cannot be deleted while it contains an anchor younger than 400 days.')
 param lockAnchors bool = false
 
 // ---------------------------------------------------------------- accepted tokens
@@ -139,7 +139,7 @@ param authIssuer string = ''
 @description('Optional. URL of the issuer\'s keys (JWKS). Empty means the keys of this Entra tenant.')
 param authJwksUrl string = ''
 
-@description('Optional. Claim with the caller\'s tenant, if neither `authTenants` nor a role `tenant:NAME` names the tenant. `azp` is the client id of the calling application. The app then refuses public clients.')
+@description('Optional. Claim with the caller\'s tenant, if neither `authTenants` nor a role `tenant:NAME` names the tenant. `azp` is the client id of the calling application. With `azp`, the app refuses public clients.')
 @minLength(1)
 param authTenantClaim string = 'azp'
 
@@ -171,14 +171,14 @@ param serviceBusCapacity int = 1
 @description('Optional. Host name of another Service Bus namespace with the topic of public events. The app must have the right to send to this topic (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
 param eventsNamespace string = ''
 
-@description('Optional. Functions that read replies. `Shared` forwards all reply topics to one queue, which one function reads. On Flex Consumption at 3 jobs a second, the run time of reply functions then costs 17 USD a million three-step jobs instead of 187 USD (docs/explanation/scale.md). `Lanes` has one function for each of the 16 topics, so replies of one lane do not delay replies of another lane. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
+@description('Optional. Functions that read replies. `Shared` forwards all reply topics to one queue, which one function reads. On Flex Consumption at 3 jobs a second, this function costs 17 USD for a million three-step jobs. The functions of `Lanes` cost 187 USD (docs/explanation/scale.md). `Lanes` has one function for each of the 16 topics, so replies of one lane do not delay replies of another lane. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
 @allowed([
   'Shared'
   'Lanes'
 ])
 param replies string = hosting == 'FlexConsumption' ? 'Shared' : 'Lanes'
 
-@description('Optional. `true` scales each reply lane by its number of replies. This mode requires the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, the app can only send and receive. While the oldest reply of a lane ages, the lane then gets one more instance at a time.')
+@description('Optional. `true` scales each reply lane by its number of replies. This mode requires the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, the app can only send and receive. While the oldest reply of a lane ages, the lane gets one more instance at a time.')
 param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
@@ -474,7 +474,7 @@ module data 'data.bicep' = {
   }
 }
 
-// Topics that forward lose no reply: the sweeper of an app that reads lanes also reads the queue. Topics
+// Topics that forward lose no reply: an app that reads lanes delays timeouts, and the app's sweeper reads the queue. Topics
 // that do not forward need an app that reads the topics. So forwarding starts before the app changes, and stops after the app changed.
 module forwardedReplies 'modules/reply-subscriptions.bicep' = if (replies == 'Shared') {
   scope: resourceGroup(groupName)

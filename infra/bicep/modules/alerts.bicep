@@ -244,7 +244,7 @@ var logAlerts = [
   }
   {
     name: 'oldest-wait'
-    means: 'A job has waited for a quota longer than the threshold (default 6 hours). The quota is too small or held, or the job\'s tenant sends more jobs than the quota admits.'
+    means: 'A job has waited for a quota longer than the threshold (default 6 hours). The quota is too small or held, or the tenant of the job sends more jobs than the quota admits.'
     section: 'jobs-wait-for-quotas'
     command: 'lucius quota list'
     severity: 3
@@ -269,7 +269,7 @@ var logAlerts = [
   }
   {
     name: 'webhooks-suspended'
-    means: 'The endpoint of a webhook accepted no event for a day. The webhook\'s events wait until an operator resumes the webhook.'
+    means: 'The endpoint of a webhook accepted no event for a day. Events of the webhook wait until an operator resumes the webhook.'
     section: 'a-webhook-is-suspended'
     command: 'lucius webhook list'
     severity: 3
