@@ -43,10 +43,10 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
     function="audit_heads",
     path="v1/audit/heads",
     summary="List signed heads",
-    description="The last event, with its hash, of each job and of each log of a quota or incident that grew in the "
-    "window, once for each UTC day. Pages are signed and chained; each event of the window has a head in one of them. "
-    "Heads cover whole days, so some can be outside of the window. A window with an event that has no head yet is not "
-    "signed.",
+    description="Lists heads. A head is the last event of a UTC day, with its hash, of a job or of a log of a quota "
+    "or incident. Every job and log that grew in the window has a head for each of these days.\n\nPages are signed "
+    "and chained, and each event of the window has a head on one page. Heads cover whole days, so some heads can be "
+    "outside of the window. If an event of the window has no head yet, LUCIUS does not sign the window.",
     parameters=(
         TENANT,
         in_query("since", _INSTANT, "Start of the window. Default: the earliest head."),
@@ -79,8 +79,8 @@ async def _heads(request: Request) -> func.HttpResponse:
     function="audit_anchors",
     path="v1/audit/anchors",
     summary="List anchors",
-    description="Once a day LUCIUS signs the digests of all tenants' heads of that day. Each anchor comes with the "
-    "tenant's own lines.",
+    description="Lists anchors. Once a day LUCIUS signs the digests of all tenants' heads of that day. Each anchor in "
+    "the response has the lines of the tenant's heads.",
     parameters=(
         TENANT,
         in_query("since", _INSTANT, f"Time on the first day. Default: {_DEFAULT_DAYS} days ago."),
@@ -110,7 +110,7 @@ async def _anchors(request: Request) -> func.HttpResponse:
     function="audit_keys",
     path="v1/audit/keys",
     summary="List signing keys",
-    description="Public keys of heads and anchors, including retired ones. Compare them with a key that you noted.",
+    description="Public keys of heads and anchors, including retired ones. Compare the keys with a key that you noted.",
     responses={200: AuditKeys},
     problems=(AuditOff,),
 )

@@ -67,7 +67,7 @@ _read_route = partial(Route, method="GET", scope=Scope.READ, tag="bulks")
 
 
 class BulkRequest(RequestBody):
-    """A bulk operation: its action, filter and reason."""
+    """Action, filter and reason of a bulk operation."""
 
     action: BulkActionName
     """Action on each job."""
@@ -86,10 +86,10 @@ class BulkRequest(RequestBody):
     tag="bulks",
     summary="Create a bulk operation",
     description="Cancels, pauses, resumes, redrives or replays every job that matches the filter and existed before "
-    "the bulk operation. Each job gets the action once, with the effect of the job's own route.\n\nA temporary error "
-    f"(429, 503) is retried until the action succeeds or the bulk operation is cancelled; after {LASTS.days} days it "
-    f"is final. Maximum {MAX_RUNNING} running bulk operations per tenant. With `dryRun` the jobs are counted, up to "
-    f"{MAX_COUNTED:,}, and nothing is written.",
+    "the bulk operation. Each job gets the action once. The effect is that of the route for one job.\n\nAfter a "
+    "temporary error (429, 503) the bulk operation retries the action until it succeeds or the bulk operation is "
+    f"cancelled. After {LASTS.days} days the error is final. Maximum {MAX_RUNNING} running bulk operations per "
+    f"tenant. With `dryRun` the request counts the matching jobs, up to {MAX_COUNTED:,}, and writes nothing.",
     parameters=(BULK_KEY,),
     body=BulkRequest,
     body_required=True,
@@ -147,7 +147,7 @@ async def _list(request: Request) -> func.HttpResponse:
     function="bulk_read",
     path="v1/bulk/{bulkId}",
     summary="Get a bulk operation",
-    description="Includes the number of completed, refused and open items.",
+    description="Returns the bulk operation with its numbers of completed, refused and open items.",
     parameters=(BULK_ID, TENANT),
     responses={200: Bulk},
     problems=_READ_PROBLEMS,
@@ -161,7 +161,7 @@ async def _read(request: Request) -> func.HttpResponse:
     function="bulk_items",
     path="v1/bulk/{bulkId}/items",
     summary="List a bulk operation's items",
-    description="The result for each job.",
+    description="Lists the result for each job.",
     parameters=(BULK_ID, TENANT, OUTCOME, *PAGE),
     responses={200: BulkItemPage},
     problems=(*_READ_PROBLEMS, ProblemCode.OUTCOME_INVALID, *PAGE_PROBLEMS),
@@ -188,7 +188,7 @@ async def _items(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     tag="bulks",
     summary="Cancel a bulk operation",
-    description="Stops the remaining actions; completed actions are not undone. Idempotent: a repeated request "
+    description="Stops the remaining actions. Completed actions stay in effect. Idempotent: a repeated request "
     "changes nothing.",
     parameters=(BULK_ID, TENANT),
     responses={200: Bulk},

@@ -45,8 +45,8 @@ def _callback(kind: CallbackKind) -> Handler:
         durable_client=True,
         tag="callbacks",
         summary=f"Send an attempt's {kind}",
-        description="Same effect as the reply on the bus. Requires the token of the attempt's directive. Late and "
-        "repeated callbacks are recorded and return 200.",
+        description="Has the same effect as the reply on the bus. Requires the token of the attempt's directive. "
+        "LUCIUS records late and repeated callbacks and returns 200.",
         callback=True,
         parameters=(IDEMPOTENCY_KEY,),
         body_schema=callback(kind),

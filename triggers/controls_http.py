@@ -87,12 +87,12 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     path="v1/jobs/{jobId}:redrive",
     summary="Redrive a failed or cancelled job",
     description="Creates a new job that does not run SUCCEEDED steps again. Idempotent: repeating the request returns "
-    "the same new job. With `withDependants` a bulk operation redrives the job, and then every job that failed "
-    "because of it.",
+    "the same new job. With `withDependants` a bulk operation redrives the job, then every job that failed because "
+    "of this job.",
     parameters=(JOB_ID, BULK_KEY),
     body=RedriveRequest,
     responses={200: Job, 202: Bulk},
-    descriptions={200: "The new job.", 202: "The bulk operation; the job is its first item."},
+    descriptions={200: "The new job.", 202: "The bulk operation, with the job as its first item."},
     headers={200: ("Location", "Idempotency-Replayed"), 202: ("Location", "Idempotency-Replayed")},
     problems=(
         *REDRIVE_PROBLEMS,
@@ -138,7 +138,7 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     durable_client=True,
     tag="quotas",
     summary="Admit a waiting job",
-    description="Operators only. Admits the job past its quotas, once; the job counts as active. The log of its "
+    description="Operators only. Admits the job once, past its quotas. The job counts as active. The log of the "
     "tenant's quota and the event ADMITTED record the actor and the reason. A job that has started does not change.",
     parameters=(JOB_ID,),
     body=Admission,

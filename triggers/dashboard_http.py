@@ -31,9 +31,10 @@ _MAX_NAME = 512
     durable_client=True,
     tag="dashboard",
     summary="Get the overview",
-    description="The worst problem in one sentence; all problems, worst first; jobs, lanes, services, quotas "
-    "and the last hour. Reads counts, never jobs: with any number of jobs it makes the same few requests. Counts are "
-    "as of the last sweep, which comes every minute. A caller of one tenant gets that tenant's facts.",
+    description="Returns the worst problem in one sentence, the problems with the worst first, and counts of jobs, "
+    "lanes, services, quotas and the last hour.\n\nThe request reads counts, not jobs, so its cost does not depend "
+    "on the number of jobs. Counts are as of the last sweep (one sweep a minute). A caller of one tenant gets only "
+    "the counts and problems of that tenant.",
     parameters=(
         Parameter(
             name="tenant",
@@ -64,8 +65,8 @@ async def dashboard_metrics_read(request: Request) -> func.HttpResponse:
     scope=Scope.READ,
     tag="dashboard",
     summary="Get a document's lane",
-    description="Lane that a job of this tenant and document would take now, by the function that pins the lane of a "
-    "job. Creates nothing.",
+    description="Returns the lane that a new job of this tenant and document gets now. The function that assigns the "
+    "lanes of jobs decides. Creates nothing.",
     parameters=(
         Parameter(
             name="tenant",
@@ -83,7 +84,7 @@ async def dashboard_metrics_read(request: Request) -> func.HttpResponse:
             name="mode",
             where="query",
             schema={"enum": [*_MODES, *OLDER_MODES]},
-            description="Mode of the request. Default: as configured for the tenant, or for all.",
+            description="Mode of the request. Default: the mode that is configured for the tenant or for all tenants.",
         ),
     ),
     responses={200: Routing},

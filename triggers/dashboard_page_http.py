@@ -33,7 +33,7 @@ ROOT_FUNCTION = "dashboard_root"
     caching=PUBLIC,
     tag="documents",
     summary="Get the dashboard",
-    description="Page for browsers. Its data come from the routes of this API, with the token of its user.",
+    description="Page for browsers. The page reads its data from the routes of this API, with the user's token.",
     responses={200: "text/html"},
 )
 async def dashboard_page(request: Request) -> func.HttpResponse:

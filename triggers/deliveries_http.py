@@ -28,7 +28,7 @@ _MAX_NAME = 64
     method="GET",
     path="v1/webhooks/{hookId}/deliveries",
     summary="List a webhook's deliveries",
-    description="Deliveries with their results.",
+    description="Lists deliveries with their results.",
     parameters=(
         HOOK_ID,
         TENANT,
@@ -61,7 +61,7 @@ async def _deliveries(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}/deliveries/{number}:redeliver",
     summary="Redeliver an event",
     description="Sends the event again now, with the same `webhook-id`. If the delivery is waiting, its next attempt "
-    "is made now.",
+    "starts now.",
     parameters=(
         HOOK_ID,
         in_path("number", {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}, "`number` of the delivery."),

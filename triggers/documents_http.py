@@ -35,7 +35,8 @@ OPENAPI = route(
     method="GET",
     path="v1/openapi.json",
     summary="Get the OpenAPI document",
-    description="OpenAPI 3.1, with the protocols that are in effect now: it has the payload of each `request_type`.",
+    description="OpenAPI 3.1 document, with the payload schema of each `request_type` of the protocols that are in "
+    "effect now.",
     responses={200: "application/json"},
 )
 ASYNCAPI = route(
@@ -43,7 +44,7 @@ ASYNCAPI = route(
     method="GET",
     path="v1/asyncapi.json",
     summary="Get the AsyncAPI document",
-    description="AsyncAPI 3: the messages on the bus.",
+    description="AsyncAPI 3 document of the messages on the bus.",
     responses={200: "application/json"},
 )
 SCHEMAS = route(

@@ -166,8 +166,8 @@ async def _wait_for_page(request: Request, after: str, wait_s: float) -> tuple[P
     tag="events",
     summary="Create a stream ticket",
     description="Allows a browser's EventSource to read one stream. EventSource cannot send `Authorization`, so it "
-    "opens `path` with `?ticket=`. The ticket reads only that path, for the caller's tenant, until `expires_at`. Keep "
-    "it out of logs.",
+    "opens `path` with `?ticket=`. The ticket reads only that path, for the caller's tenant, until `expires_at`. "
+    "Keep the ticket out of logs.",
     body=TicketRequest,
     body_required=True,
     responses={200: Ticket},

@@ -53,7 +53,8 @@ _EVENTS = root_field(
     events_http.EVENTS,
     without=("wait", "ticket"),
     model=FollowedEvent,
-    description="Events of a tenant, in order. With `after`, those that follow it. Default: new events only.",
+    description="Events of a tenant, in order. With `after`: the events that follow this cursor. Default: new events "
+    "only.",
 )
 
 
@@ -73,10 +74,10 @@ def schema() -> str:
     tag="graphql",
     summary="Run a GraphQL operation",
     description="Runs one query or subscription of the schema at `/v1/schema.graphql`. A field returns the same data "
-    f"as the route of the same name. Maximum {MAX_BODY_BYTES} bytes per request and {MAX_LINES} items per list. An "
+    f"as the route of the same name. Maximum {MAX_BODY_BYTES:,} bytes per request and {MAX_LINES} items per list. An "
     f"invalid document and a refused field return 200 with `errors`.\n\nWith `Accept: {EVENT_STREAM}` the response "
-    "follows GraphQL over SSE (distinct connections mode). Subscriptions require it; their responses end without "
-    "`complete`, so that the client reconnects.",
+    "follows GraphQL over SSE (distinct connections mode). Subscriptions require this header. The response to a "
+    "subscription ends without `complete`, so that the client reconnects.",
     body=QueryRequest,
     body_required=True,
     responses={200: QueryAnswer},

@@ -43,9 +43,9 @@ async def health_live(request: Request) -> func.HttpResponse:
     durable_client=True,
     tag="health",
     summary="Check readiness",
-    description="Returns 503 if a dependency is down; the error names the dependency and the time of the fault. "
-    "Requires no token. `sweeper.work` and `protocols.problems` describe all tenants: they are null unless a token has "
-    "`orch:read` for all tenants.",
+    description="Returns 503 if a dependency is down. The error names the dependency and the time of the fault. "
+    "Requires no token. `sweeper.work` and `protocols.problems` describe all tenants, so both are null unless a "
+    "token has `orch:read` for all tenants.",
     responses={200: Ready},
     problems=(ProblemCode.NOT_READY,),
 )

@@ -60,9 +60,9 @@ _act_route = partial(
     function="incidents_list",
     path="v1/incidents",
     summary="List incidents",
-    description="Most recently opened first. `state=OPEN` alone is one query for any number of tenants. A call reads "
-    f"at most {MAX_READ_MORE} rows more than it returns. If too few rows match by then, the page is short or empty, "
-    "with `partial` and `next`.",
+    description="Lists incidents, most recently opened first. `state=OPEN` as the only filter needs one query of the "
+    f"ledger for any number of tenants. A call reads at most {MAX_READ_MORE} rows more than it returns. If fewer "
+    "than `limit` of these rows match, the page is short or empty, with `partial` and `next`.",
     parameters=(*query_parameters(IncidentFilter), *PAGE),
     responses={200: IncidentPage},
     problems=(*filter_problems(IncidentFilter), *PAGE_PROBLEMS),
@@ -108,7 +108,8 @@ async def _resolve(request: Request) -> func.HttpResponse:
     path="v1/incidents/{incidentId}:retry",
     durable_client=True,
     summary="Redrive an incident's job",
-    description="`retried_by` is the new job. Idempotent: repeating the request returns the same new job.",
+    description="Creates a new job, which `retried_by` names, and closes the incident. Idempotent: repeating the "
+    "request returns the same new job.",
     headers={200: ("Location", "Idempotency-Replayed")},
     problems=(*_ACT_PROBLEMS, refusals.IncidentNoJob, *REDRIVE_PROBLEMS),
 )

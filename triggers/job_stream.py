@@ -24,8 +24,8 @@ MAX_SEQ_DIGITS = 10
 AFTER = in_query(
     "after",
     {"type": "string"},
-    f"Streams only. `id` of an event: the events that follow it. `{EARLIEST}`: from the first event. "
-    f"`{LATEST}`: new events only.",
+    f"Streams only. Start of the stream: after the event with this `id`, at the first event (`{EARLIEST}`), or at the "
+    f"next new event (`{LATEST}`, the default).",
 )
 
 

@@ -52,8 +52,8 @@ AS_OF = in_query(
 )
 
 _PARTIAL = (
-    f"A call reads at most {MAX_READ_MORE} rows more than it returns. If too few rows match by then, the page is short "
-    "or empty, with `partial` and `next`."
+    f"A call reads at most {MAX_READ_MORE} rows more than it returns. If fewer than `limit` of these rows match, the "
+    "page is short or empty, with `partial` and `next`."
 )
 
 #: problems of every read of one job
@@ -67,8 +67,8 @@ route = partial(Route, scope=Scope.READ, tag="jobs")
     method="GET",
     path="v1/jobs",
     summary="List jobs",
-    description="Lists jobs, newest first. Eventually consistent: an item is as of event `seq`; one of a job that has "
-    f"not ended can be one sweep (a minute) old. {_PARTIAL}",
+    description="Lists jobs, newest first. Eventually consistent: an item is as of event `seq`. If the job has not "
+    f"ended, the item can be one sweep (one minute) old. {_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: JobPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
@@ -146,8 +146,8 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}/events",
     summary="List a job's events",
     description=f"Lists events, oldest first. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent "
-    "events. Default for streams: new events only, unless `after` or `Last-Event-ID` is set. 204 if the job has ended "
-    "and no event follows.",
+    "events. Default for streams: new events only, unless `after` or `Last-Event-ID` is set. The stream returns 204 "
+    "if the job has ended and no event follows.",
     streams=True,
     parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
     responses={200: EventPage, 204: None},
@@ -176,7 +176,7 @@ async def _job_events(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/jobs/{jobId}/explain",
     summary="Explain a job's state",
-    description="Reason of the job's state, and the next step.",
+    description="Returns the reason of the job's state, and the possible next events.",
     parameters=(JOB_ID,),
     responses={200: Explanation},
     problems=READ_PROBLEMS,
@@ -197,8 +197,8 @@ async def _job_explain(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/jobs/{jobId}/dependencies",
     summary="List a job's dependencies",
-    description="Returns the jobs that the job depends on, and pages of the jobs that depend on it. If the job "
-    "SUCCEEDED, the jobs that waited for it are not known.",
+    description="Returns the jobs that the job depends on, and a page of its dependants. If the job SUCCEEDED, the "
+    "response omits the jobs that waited for this success.",
     parameters=(JOB_ID, *PAGE),
     responses={200: DependencyPage},
     problems=(*READ_PROBLEMS, *PAGE_PROBLEMS),
@@ -224,8 +224,8 @@ async def _job_dependencies(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/jobs/{jobId}/audit",
     summary="Get a job's audit bundle",
-    description="Evidence of every transition of the job. Store it byte for byte: `lucius audit verify` verifies it "
-    "offline.",
+    description="Returns the evidence of every transition of the job. Store the bundle byte for byte. `lucius audit "
+    "verify` verifies the bundle offline.",
     parameters=(JOB_ID,),
     responses={200: AuditBundle},
     problems=READ_PROBLEMS,
@@ -261,8 +261,8 @@ async def _job_receipt(request: Request) -> func.HttpResponse:
     scope=Scope.READ,
     tag="dead letters",
     summary="List dead letters",
-    description="Failed jobs that are neither redriven nor dismissed, most recent first. Redrive one with `POST "
-    f"/v1/jobs/{{jobId}}:redrive`. {_PARTIAL}",
+    description="Failed jobs that are neither redriven nor dismissed, most recent first. `POST "
+    f"/v1/jobs/{{jobId}}:redrive` redrives a dead letter. {_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: DeadLetterPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),

@@ -31,8 +31,8 @@ _PROBLEMS = (
     GateNotFound,
 )
 _WHOSE = (
-    "Name exactly one quota: that of a tenant, of one of its job types, or of one of its sources. Operators can also "
-    "name one over all tenants: by `name`, by `service`, or by `job_type` without a tenant."
+    "Name exactly one quota: that of a tenant, of a job type of the tenant, or of a source of the tenant. Operators "
+    "can also name a quota over all tenants: by `name`, by `service`, or by `job_type` without a tenant."
 )
 
 _Act = Callable[[Context, Orchestrations, Gate, By, Resume], Awaitable[Changed]]
@@ -82,8 +82,8 @@ async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, b
     "throttle",
     Slowdown,
     "Throttle a quota",
-    "Limits starts per hour until `until`, or until a resume. The lower "
-    "of this rate and that of the quota's limits is in effect.",
+    "Limits starts per hour until `until`, or until a resume. The lower of this rate and the rate of the quota's "
+    "limits is in effect.",
 )
 async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Slowdown)

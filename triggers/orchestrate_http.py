@@ -23,6 +23,7 @@ from shared.core.jobs.states import JobStatus
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.creation import Created
 from shared.operations.jobs.dry_run import dry_run
+from shared.operations.process.waiters import MAX_WAITERS
 from triggers.http.batch import MEDIA_TYPE, lines_of, submit_lines
 from triggers.http.bodies import BODY_PROBLEMS, bounded_body, json_body, json_of_text, media_type_of
 from triggers.http.long_poll import PREFER, LongPoll, counted_as, preferred_wait_of
@@ -40,10 +41,11 @@ ORCHESTRATE = Route(
     tag="jobs",
     summary="Submit jobs",
     description=(
-        "Submitting is idempotent: the same request returns the same job, by `idempotency_key`, or by the body if it "
-        "has no key. With `dryRun` nothing is written. An NDJSON body has one job request per line, each with its own "
-        "outcome.\n\nWith `Prefer: wait=N` the response is 200 with the job if it ends within N seconds, otherwise "
-        "202. The response is immediate if too many requests already wait."
+        "Submitting is idempotent: requests with the same `idempotency_key` and body return the same job. Without a "
+        "key, the body alone identifies the request. With `dryRun` the request writes nothing. An NDJSON body has one "
+        "job request per line, each with its own outcome.\n\nWith `Prefer: wait=N` the response is 200 with the job "
+        f"if it ends within N seconds, otherwise 202. A process delays at most {MAX_WAITERS} responses, and at most "
+        f"{MAX_WAITERS // 2} of one tenant. Beyond these limits the response is immediate."
     ),
     parameters=(DRY_RUN, PREFER),
     body=Envelope,

@@ -49,8 +49,8 @@ async def _protocols_read(request: Request) -> func.HttpResponse:
     path="v1/protocols/{protocolId}/versions",
     summary="List a protocol's versions",
     every_tenant=True,
-    description="Each version that the app has ever loaded, with the jobs in flight on it. A sweep counts these jobs, "
-    "so the count is about a minute old. The request makes two queries of tables and reads no job.",
+    description="Lists each version that the app has ever loaded, with the number of jobs in flight. A sweep counts "
+    "these jobs, so the count is about a minute old. The request makes two queries of tables and reads no job.",
     parameters=(_ID,),
     responses={200: ProtocolVersions},
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),

@@ -97,9 +97,9 @@ change_route = partial(
     function="quotas_list",
     path="v1/quotas",
     summary="List quotas",
-    description="The tenant's own quota first, then the quotas of job types and sources that have settings. With "
-    "`type` or `source`: only that quota, even if it has no settings; use it to get `id` and `etag`. Operators that "
-    "name no tenant get the quotas of all tenants; `limit` then counts tenants.",
+    description="Lists the tenant's own quota first, then the quotas of job types and sources that have settings. "
+    "With `type` or `source` the response has only that quota, with its `id` and `etag`, even if the quota has no "
+    "settings.\n\nOperators who name no tenant get the quotas of all tenants. `limit` then counts tenants.",
     parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
@@ -143,9 +143,9 @@ async def _read(request: Request) -> func.HttpResponse:
     method="PATCH",
     path="v1/quotas/{gate}",
     summary="Update a quota's limits",
-    description="Applies a JSON merge patch (RFC 7396). Operators only. Jobs that fit the new limits start at once; "
-    "running jobs are not stopped. With `dryRun`: the number of jobs that would be admitted, or would continue to "
-    "wait.",
+    description="Applies a JSON merge patch (RFC 7396). Operators only. Jobs that fit the new limits start "
+    "immediately. Running jobs continue. With `dryRun` the response has the number of jobs that the change admits, "
+    "and the number of jobs that continue to wait.",
     parameters=(GATE, *NAMES, NAME, IF_MATCH, DRY_RUN),
     body=RuleChange,
     body_required=True,
@@ -217,8 +217,8 @@ async def _waiting(request: Request) -> func.HttpResponse:
     path="v1/quotas/{gate}/log",
     summary="List a quota's changes",
     description="Lists changes, oldest first. Only callers who see all tenants can read the log of a quota over all "
-    "tenants. Entries older than `LUCIUS_CHANGE_LOG_DAYS` are removed, except the last of them: the first entry of a "
-    "log can have a number above 1.",
+    "tenants. LUCIUS deletes entries older than `LUCIUS_CHANGE_LOG_DAYS`, except the last of these entries. So the "
+    "first entry of a log can have a number above 1.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, refusals.QuotaForbidden),

@@ -16,7 +16,9 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
 
-BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Adds sums per job type, source or priority.")
+BY = in_query(
+    "by", {"enum": [each.value for each in Grouping]}, "Key of additional sums: job type, source or priority."
+)
 
 
 @Route(
@@ -26,8 +28,8 @@ BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Adds sums per 
     scope=Scope.READ,
     tag="jobs",
     summary="Sum time breakdowns of jobs",
-    description=f"Sums time and operations of the jobs that match the filter, newest first. Maximum {MAX_JOBS} jobs "
-    "per page: add up the pages.",
+    description="Sums time and operations of the jobs that match the filter, newest first. A page sums at most "
+    f"{MAX_JOBS} jobs. For a total, add up the pages.",
     parameters=(*FILTERS, BY, *PAGE),
     responses={200: ReceiptSums},
     problems=(ProblemCode.TENANT_REQUIRED, ProblemCode.BY_INVALID, *FILTER_PROBLEMS, *PAGE_PROBLEMS),

@@ -22,7 +22,9 @@ from triggers.http.routes import Request
 
 REJECTED_ID = in_path("rejectedId", {"type": "string", "pattern": "^rej_[0-9]{13}_[0-9a-f]{24}$"})
 TENANT = in_query(
-    "tenant", {"type": "string"}, "Only messages that name this tenant. Default: the caller's tenant, or all."
+    "tenant",
+    {"type": "string"},
+    "Only messages that name this tenant. Default: the caller's tenant; for all-tenants callers, all messages.",
 )
 DATE = in_query("date", {"type": "string", "format": "date"}, "Only messages of this UTC day.")
 
@@ -58,7 +60,7 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/rejected/{rejectedId}",
     summary="Get a rejected message",
-    description="Returns the message, its body as received, and the result that a redrive would have.",
+    description="Returns the message, its body as received, and the result of a redrive now.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
     # the body is unchanged, with any content of its sender
@@ -78,7 +80,8 @@ async def _rejected_read(request: Request) -> func.HttpResponse:
     path="v1/rejected/{rejectedId}:redrive",
     durable_client=True,
     summary="Redrive a rejected message",
-    description="Processes the message again. After a job has accepted it, repeating the request changes nothing.",
+    description="Processes the message again. After a job has accepted the message, repeating the request changes "
+    "nothing.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
     # the body is unchanged, with any content of its sender

@@ -39,9 +39,10 @@ _KEY = in_header(
     tag="jobs",
     summary="Replay a job",
     description="Creates a new job that runs every step of a job that has ended or is archived. The new job has the "
-    "original's plan and today's policy for references. Its output stays in the tenant's workspace; it calls no "
-    "callback URL and waits for no job. Idempotent by `Idempotency-Key`, or by the body: repeating the request returns "
-    "the same new job. The original gets the event `job.replayed`, unless it is archived.",
+    "original's plan and the current policy for references. The output of the new job stays in the tenant's "
+    "workspace. The new job calls no callback URL and waits for no job.\n\nIdempotent by `Idempotency-Key`, or by "
+    "the body: repeating the request returns the same new job. The original gets the event `job.replayed`, unless "
+    "the original is archived.",
     parameters=(JOB_ID, _KEY),
     body=ReplayBody,
     body_required=True,
@@ -89,8 +90,8 @@ async def _replay(request: Request) -> func.HttpResponse:
     scope=Scope.READ,
     tag="jobs",
     summary="Get a replay's comparison",
-    description="Compares each step of a replay with the same step of its original, by the digests that their RESULTs "
-    "carry.",
+    description="Compares each step of a replay with the same step of its original, by the digests in the RESULTs of "
+    "both steps.",
     parameters=(JOB_ID,),
     responses={200: Comparison},
     problems=(*READ_PROBLEMS, NotAReplay),

@@ -32,8 +32,8 @@ _END = ".end"
 AFTER = in_query(
     "after",
     {"type": "string", "pattern": r"^[1-9][0-9]{0,9}\.(0|[1-9][0-9]{0,14})(\.end)?$"},
-    "Position `ATTEMPT.BYTES`, from `Link` or the `id` of an event; the log starts after it. Default: from the "
-    "beginning.",
+    "Position `ATTEMPT.BYTES`, from `Link` or the `id` of an event. The response starts after this position. Default: "
+    "the beginning of the log.",
 )
 
 

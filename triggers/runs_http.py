@@ -42,14 +42,14 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     method="GET",
     path="v1/runs/{jobId}/logs",
     summary="Get a run's log",
-    description="Output of the program, attempt after attempt, each byte once. Text by default: at most 4 MiB per "
-    f"response; `Link` with `rel=next` has the path of the rest, until the run has ended.\n\nWith `Accept: "
-    f"{EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, and an event `end` "
-    "when the run has ended. Then the response is 204.",
+    description="Output of the program in the order of its attempts, each byte once. The default response is text of "
+    "at most 4 MiB. `Link` with `rel=next` has the path of the rest, until the run has ended and the log is "
+    f"complete.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, "
+    "and an event `end` when the run has ended. The request after `end` returns 204.",
     streams=True,
     parameters=(JOB_ID, AFTER, WAIT, LAST_EVENT_ID, TICKET),
     responses={200: "text/plain", 204: None},
-    descriptions={200: "The log.", 204: "Streams only. The run has ended, and the reader has the whole log."},
+    descriptions={200: "Part of the log.", 204: "Streams only. The run has ended, and the reader has the whole log."},
     headers={200: ("RunLink",)},
     problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.CURSOR_INVALID, ProblemCode.WAIT_INVALID),
 )
@@ -63,7 +63,8 @@ async def _run_logs(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/runs/{jobId}/artifacts",
     summary="List a run's artifacts",
-    description="Files that the program wrote to `artifacts/`, by name. They are stored when the program has ended.",
+    description="Files that the program wrote to `artifacts/`, by name. The runner stores the files when the program "
+    "has ended.",
     parameters=(JOB_ID, ATTEMPT),
     responses={200: RunArtifacts},
     problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.ATTEMPT_INVALID),
@@ -85,7 +86,7 @@ async def _run_artifacts(request: Request) -> func.HttpResponse:
     "application/json` the response is the link.",
     parameters=(JOB_ID, NAME, ATTEMPT),
     responses={200: ArtifactLink, 307: None},
-    descriptions={307: "`Location` is the link."},
+    descriptions={307: "`Location` has the link to the artifact."},
     headers={307: ("RunLocation",)},
     caching=NO_STORE,
     problems=(

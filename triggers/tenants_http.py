@@ -27,9 +27,9 @@ class PurgeBody(RequestBody):
     """The tenant to purge, and the reason."""
 
     tenant: Annotated[str, Field(min_length=1, max_length=256, examples=["acme"])]
-    """Tenant."""
+    """Tenant to purge."""
     reason: Why
-    """Reason, one line. It stays with the bulk operation."""
+    """Reason, one line. Recorded in the bulk operation."""
     dryRun: StrictBool = False
     """Preview: return the numbers of jobs, without changing anything."""
 
@@ -40,9 +40,9 @@ class PurgePreview(Response):
     dryRun: Literal[True]
     tenant: str
     living: int
-    """Jobs that have not ended. A purge is refused while there are any."""
+    """Number of jobs that have not ended. If there are any, a purge is refused."""
     jobs: int
-    """Jobs that have ended, including archived jobs."""
+    """Number of jobs that have ended, including archived jobs."""
 
 
 @Route(
@@ -54,10 +54,10 @@ class PurgePreview(Response):
     summary="Delete a tenant's data",
     description="Operators only. Deletes the tenant's data as a bulk operation with the action `purge`: jobs, "
     "archived jobs, idempotency records, events, webhooks, incidents, quotas, usage, bulk operations and rejected "
-    "messages.\n\nRefused while the tenant has jobs that have not ended. A job that is submitted meanwhile stays, and "
-    "with it the tenant's quotas, webhooks, events and usage; `refused` counts it. Idempotent: while a purge runs, "
-    f"repeating the request returns it. With `dryRun` the jobs are counted, up to {MAX_COUNTED:,}, and nothing "
-    "is deleted.",
+    "messages.\n\nA tenant with jobs that have not ended cannot be purged. If a job is submitted during the purge, "
+    "the job and the tenant's quotas, webhooks, events and usage stay, and `refused` counts the job. Idempotent: "
+    "while a purge runs, repeating the request returns the same purge. With `dryRun` the request counts the jobs, up "
+    f"to {MAX_COUNTED:,}, and deletes nothing.",
     body=PurgeBody,
     body_required=True,
     responses={202: Bulk, 200: PurgePreview},

@@ -25,9 +25,9 @@ TENANT = in_query("tenant", {"type": "string"}, "Tenant to read. Default: the ca
 SINCE = in_query(
     "since",
     {"type": "string", "format": "date-time"},
-    f"First hour. Default: the last {DEFAULT_SINCE.days * 24} hours. Maximum {FARTHEST.days} days ago.",
+    f"First hour. Default: {DEFAULT_SINCE.days * 24} hours ago. Earliest: {FARTHEST.days} days ago.",
 )
-BY = in_query("by", {"enum": [each.value for each in Axis]}, "Adds sums per job type, source or hour.")
+BY = in_query("by", {"enum": [each.value for each in Axis]}, "Key of additional sums: job type, source or hour.")
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, TenantForbidden)
 
 _route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
@@ -37,8 +37,8 @@ _route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
     function="usage_read",
     path="v1/usage",
     summary="Sum a tenant's quota usage",
-    description="Past hours are read from hourly rollups, the most recent ones from the job list. If those have more "
-    f"than {MAX_ROWS:,} jobs, the response is `partial`.",
+    description="Past hours come from hourly rollups, the most recent hours from the job list. If the most recent "
+    f"hours have more than {MAX_ROWS:,} jobs, the response is `partial`.",
     parameters=(TENANT, SINCE, BY),
     responses={200: UsageReport},
     problems=(*_TENANT_PROBLEMS, ProblemCode.SINCE_INVALID, ProblemCode.BY_INVALID),
@@ -68,8 +68,8 @@ async def _usage(request: Request) -> func.HttpResponse:
     function="sources_list",
     path="v1/sources",
     summary="List a tenant's sources",
-    description="Sources that the tenant's jobs named, with the first job of each and the hour of its last use. "
-    "Maximum 1,000 per tenant.",
+    description="Lists sources that the tenant's jobs named, with the first job and the hour of the last use of each "
+    "source. Maximum 1,000 per tenant.",
     parameters=(TENANT, *PAGE),
     responses={200: SourcePage},
     problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),

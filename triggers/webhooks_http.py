@@ -65,8 +65,8 @@ _BODY_PROBLEMS = (ProblemCode.HOOK_INVALID, refusals.HookUrlRefused, *BODY_PROBL
 HOOK_KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
-    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with "
-    "its secret, until it is changed, rotated or deleted.",
+    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with its secret, "
+    "until the webhook is changed, rotated or deleted.",
 )
 
 route = partial(Route, scope=Scope.ADMIN, tag="webhooks")
@@ -78,7 +78,8 @@ route = partial(Route, scope=Scope.ADMIN, tag="webhooks")
     path="v1/webhooks",
     summary="Create a webhook",
     description="Sends each event of the tenant to a URL at least once, signed by Standard Webhooks. Only this "
-    "response shows the signing secret; repeating the request with its `Idempotency-Key` shows it again.",
+    "response shows the signing secret. Repeating the request with the same `Idempotency-Key` returns this response "
+    "again.",
     parameters=(TENANT, HOOK_KEY),
     body=NewHook,
     body_required=True,
@@ -145,7 +146,7 @@ async def _read(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}",
     summary="Update a webhook",
     description="Changes URL, filter or format, and enables or disables the webhook. Waiting deliveries go to the new "
-    "URL. The secret does not change; `:rotate` creates another.",
+    "URL. The secret does not change. `:rotate` creates another secret.",
     parameters=(HOOK_ID, TENANT),
     body=HookChange,
     body_required=True,
@@ -185,8 +186,8 @@ async def _remove(request: Request) -> func.HttpResponse:
     method="POST",
     path="v1/webhooks/{hookId}:test",
     summary="Send a test event",
-    description="Sends an event of type `webhook.test` now. It is in no feed and does not affect the state of the "
-    "webhook.",
+    description="Sends an event of type `webhook.test` now. The event is in no feed and does not affect the state of "
+    "the webhook.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookTest},
     problems=(*_OWN_PROBLEMS, refusals.Overloaded),
@@ -201,8 +202,8 @@ async def _test(request: Request) -> func.HttpResponse:
     method="POST",
     path="v1/webhooks/{hookId}:rotate",
     summary="Rotate a webhook's secret",
-    description="The old and the new secret both sign for a day, so that the endpoint can change over at any time. If "
-    "a day has three secrets, the oldest ends at once.",
+    description="Creates a new secret. For 24 hours the old secret signs, too, so that the endpoint can change over "
+    "at any time within these hours. A second rotation within 24 hours ends the oldest secret immediately.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookSecret},
     caching=NO_STORE,
@@ -219,8 +220,8 @@ async def _rotate(request: Request) -> func.HttpResponse:
     method="POST",
     path="v1/webhooks/{hookId}:resume",
     summary="Resume a webhook",
-    description="Continues at the oldest waiting delivery. Also for a webhook that is disabled, or that waits for its "
-    "next probe.",
+    description="Continues at the oldest waiting delivery, even if the webhook is disabled or waits for its next "
+    "probe.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookDetail},
     problems=_OWN_PROBLEMS,
@@ -237,7 +238,7 @@ async def _resume(request: Request) -> func.HttpResponse:
     # the host would match `default:secret` as a `hookId`
     path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
     summary="Get the default webhook's secret",
-    description="Secret that signs requests to the callback URLs of the tenant's jobs.",
+    description="Returns the secrets that sign requests to the callback URLs of the tenant's jobs.",
     parameters=(TENANT,),
     responses={200: DefaultSecret},
     caching=NO_STORE,
@@ -263,7 +264,7 @@ def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
     method="GET",
     path="v1/webhooks/{hookId}/log",
     summary="List a webhook's changes",
-    description="Lists the changes of a webhook, oldest first, also of a deleted one.",
+    description="Lists the changes of a webhook, oldest first, even if the webhook is deleted.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookLog},
     problems=HOOK_PROBLEMS,

@@ -20,8 +20,8 @@ from shared.core.records.canonical import jcs_digest
 
 
 class AuditBundle(Response):
-    """Rows and events of a job with a digest over them. Verify it offline, byte for byte as received. The columns are
-    those of the ledger, and columns can be added. A column with the value of every new row is omitted."""
+    """Rows and events of a job with a digest over them. Verify the bundle offline, byte for byte as received. The
+    columns are those of the ledger; a minor version can add columns. A column with its initial value is omitted."""
 
     format: Literal["lucius-audit/2"]
     taken_at: Instant

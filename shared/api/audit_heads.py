@@ -18,7 +18,7 @@ class DsseSignature(Response):
     keyid: Sha256
     """SHA-256 of the public key's SubjectPublicKeyInfo (DER), in hex."""
     sig: str
-    """ECDSA with SHA-256 on P-256, DER, in base64. It covers DSSE's pre-authentication encoding of the payload."""
+    """Signature over DSSE's pre-authentication encoding of the payload: ECDSA with SHA-256 on P-256, DER, in base64."""
 
 
 class DsseEnvelope(Response):
@@ -34,7 +34,7 @@ class HeadsPage(Response):
     """Signed page of heads: the last event of each job, and of each log of a quota or incident, on each day."""
 
     envelope: DsseEnvelope
-    """Signed statement. It has the tenant, the window, the page number and the digest of the previous page."""
+    """Signed statement with the tenant, the window, the page number and the digest of the previous page."""
     next: Cursor
     """Cursor of the next page. Null on the last page."""
 
@@ -44,14 +44,14 @@ class Anchor(Response):
 
     day: date
     envelope: DsseEnvelope
-    """Signed statement. It has the digest of each tenant's file, and of the previous day's anchor."""
+    """Signed statement with the digests of each tenant's file and of the previous day's anchor."""
     lines: list[dict[str, Any]]
-    """Lines of the tenant's file: canonical JSON (RFC 8785) of each, with its newline, gives the file. Empty: the
-    tenant had no event on this day."""
+    """Lines of the tenant's file. The file is the canonical JSON (RFC 8785) of each line, with a newline after each
+    line. Empty if the tenant had no event on this day."""
 
 
 class AnchorPage(Response):
-    """Anchors, oldest first. A day with many lines continues on the next page."""
+    """Anchors, oldest first. A day that exceeds a page continues on the next page."""
 
     anchors: list[Anchor]
     next: Cursor
@@ -68,6 +68,6 @@ class AuditKey(Response):
 
 
 class AuditKeys(Response):
-    """Every public key that ever signed, oldest first."""
+    """Every public key that ever signed heads or anchors, oldest first."""
 
     keys: list[AuditKey]

@@ -30,7 +30,7 @@ class BulkLinks(Response):
     self: str
     items: str
     cancel: str
-    """Path of the cancellation; it requires POST."""
+    """Path of the cancellation, which requires POST."""
 
 
 class Bulk(Response):
@@ -46,16 +46,18 @@ class Bulk(Response):
     reason: str | None
     actor: str
     state: BulkStateName
-    """CANCELLED: no further action starts; open items stay open."""
+    """State. After CANCELLED no further action starts, and open items stay open."""
     listed: bool
     """`true` if all jobs of the filter are found. Until then `matched` grows. Jobs below `root` are found as the
     operation proceeds."""
     matched: int
     done: int
     refused: int
-    """Items refused permanently, or still refused temporarily 7 days after `created_at`. Items have the error code."""
+    """Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.
+    Each of these items has the error code."""
     open: int
-    """Items not tried yet, or refused temporarily and retried until 7 days after `created_at`."""
+    """Number of items that were not tried yet, or were refused temporarily. The bulk operation tries these items
+    until 7 days after `created_at`."""
     created_at: Instant
     ended_at: Instant | None
     links: BulkLinks
@@ -74,7 +76,7 @@ class BulkItem(Response):
     jobId: JobId
     outcome: OutcomeName
     code: Annotated[str | None, Field(examples=["JOB_TERMINAL"])]
-    """Error code of a refused item; of an OPEN item, that of the last attempt."""
+    """Error code of a refused item, or of the last attempt of an OPEN item."""
     newJobId: JobId | None
     """Redrives and replays only. The new job."""
     tried_at: Instant | None
@@ -100,7 +102,7 @@ class BulkPreview(Response):
     more: bool
     """`true` if more jobs may match."""
     first: list[JobId]
-    """First matching jobs, newest first."""
+    """Up to 20 matching jobs, newest first."""
 
 
 class RelatedJob(Response):
@@ -120,7 +122,7 @@ class DependencyPage(Response):
     jobId: JobId
     dependencies: list[RelatedJob]
     dependants: list[RelatedJob]
-    """Jobs that wait for the job. If the job did not succeed: jobs that waited for it."""
+    """Jobs that wait for the job. If the job ended without success, also the jobs that waited for the job."""
     next: Cursor
 
 

@@ -180,7 +180,7 @@ class DashboardMetrics(Response):
 
 
 class Routing(Response):
-    """Lane of a job that would be created now."""
+    """Lane of a job that is created now."""
 
     tenant: str
     doc_id: str | None

@@ -12,7 +12,7 @@ class DeadLetterLinks(JobLinks):
     """Paths of the failed job."""
 
     redrive: str
-    """Path of the redrive; it requires POST."""
+    """Path of the redrive, which requires POST."""
 
 
 class DeadLetter(Response):

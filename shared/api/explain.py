@@ -51,20 +51,20 @@ class Move(Response):
 
 
 class Explanation(Response):
-    """Reason of a job's state: the condition it waits for, the time limit, and the effect of each possible next
-    event."""
+    """Explanation of a job's state: the condition that the job waits for, the time limit, and the effect of each
+    possible next event."""
 
     jobId: JobId
     status: JobStatusName
     text: str
     """Summary in one paragraph."""
     waits_for: str | None
-    """Condition that the job waits for. Null if it has ended."""
+    """Condition that the job waits for. Null if the job has ended."""
     quota_wait: QuotaWait | None = None
     """THROTTLED only. The parts of `waits_for`."""
     gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None
-    """Reason for the delay of a job that has not failed. THROTTLED: a quota, or jobs before it in the queue. GATED: a
-    dispatch limit of the step's service or lane."""
+    """Reason for the delay of a job that has not failed. THROTTLED: a quota, or other jobs ahead in the waiting
+    queue. GATED: a dispatch limit of the step's service or lane."""
     stopped_by: str | None = None
     """THROTTLED: the quota, in words. GATED: the dispatch limit."""
     position: int | None = None

@@ -81,7 +81,7 @@ class FeedPage(Response):
 
     events: list[PublicEvent]
     next: str
-    """Cursor of the next page. Always set: more events follow at the end of the feed."""
+    """Cursor of the next page. Set even at the end of the feed, because new events can follow."""
 
 
 class QueryError(Response):

@@ -28,7 +28,7 @@ IncidentStateName = Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"]
 
 
 class IncidentLinks(Response):
-    """Paths of the incident. All but `self` and `job` require POST."""
+    """Paths of the incident. `resolve`, `retry` and `dismiss` require POST."""
 
     self: str
     resolve: str
@@ -36,9 +36,9 @@ class IncidentLinks(Response):
     """Path of the redrive of the incident's job. Null if the incident has no job."""
     dismiss: str
     job: str | None
-    """The failed job."""
+    """Path of the failed job."""
     retried_by: str | None
-    """The new job of the redrive."""
+    """Path of the new job of the redrive."""
 
 
 class Incident(Response):
@@ -52,15 +52,15 @@ class Incident(Response):
     """Tenant, trimmed and lower-cased. Null if the incident belongs to no tenant."""
     request_type: str | None
     state: IncidentStateName
-    """OPEN until an operator acts on the incident, or its cause ends. Then the state is final."""
+    """State. OPEN until an operator closes the incident, or the cause ends. Every other state is final."""
     code: Annotated[str, Field(examples=["ATTEMPTS_EXHAUSTED"])]
-    """Code of the cause; `error_code` of the job for an incident of a job."""
+    """Code of the cause. For an incident of a job, the `error_code` of the job."""
     detail: str | None
     """Cause in words, at most 1,000 characters."""
     opened_at: Instant
     settled_at: Instant | None
     settled_by: str | None
-    """Actor that settled the incident. `system` if its cause ended."""
+    """Actor that closed the incident. `system` if the cause ended."""
     reason: str | None
     """Reason that the actor gave."""
     retried_by: JobId | None
@@ -69,7 +69,8 @@ class Incident(Response):
 
 
 class IncidentLogEntry(Response):
-    """Entry of an incident's log: numbered without gaps, chained to the previous entry by its hash."""
+    """Entry of an incident's log. Entries are numbered without gaps, and each entry has the hash of the previous
+    entry."""
 
     incident_id: IncidentId
     seq: Annotated[int, Field(ge=1)]

@@ -34,7 +34,7 @@ from shared.ports.index import ListRow
 
 
 class Event(Response):
-    """Event of a job's history: in order, without gaps, chained to the previous event by its hash."""
+    """Event of a job's history. Events are numbered without gaps, and each event has the hash of the previous event."""
 
     eventId: str
     """`{jobId}:{seq}`."""
@@ -57,11 +57,11 @@ class Event(Response):
     reason: str | None
     at: Instant
     data: Any
-    """Details, by type. `changes` has the columns that changed."""
+    """Details, which depend on `type`. `changes` has the columns that changed."""
     salt: str
     """Random text, so that withheld `data` cannot be guessed from its digest."""
     cause_id: str
-    """Cause: a message, a request or an activity."""
+    """Id of the cause: a message, a request or an activity."""
     rules: int
     """Version of the rules that decided the event."""
     prev_hash: str
@@ -170,17 +170,17 @@ class JobLinks(Response):
     steps: str
     events: str
     cancel: str
-    """Path of the cancellation; it requires POST."""
+    """Path of the cancellation, which requires POST."""
 
 
 class Job(Response):
-    """A job and its steps, as the ledger has them."""
+    """A job and its steps, from the ledger."""
 
     jobId: JobId
     tenant_id: Annotated[str, Field(examples=["tenant_a"])]
     protocol_id: Annotated[str, Field(examples=["ocr_embedding_sis"])]
     protocol_version: int
-    """Protocol version of the job. It never changes."""
+    """Protocol version, which never changes for this job."""
     protocol_digest: str
     """SHA-256 of the protocol version."""
     request_type: Annotated[str, Field(examples=["OCR_EMBEDDING_SIS"])]
@@ -192,7 +192,7 @@ class Job(Response):
     """Id of the orchestration of the job."""
     idempotency_key: str | None
     idempotency_hash: str
-    """Hash that identifies the request: of the idempotency key, or of the body if there is no key."""
+    """Hash of the idempotency key or, without a key, of the body. Identifies the request."""
     payload_digest: str
     input_ref: Reference
     output_ref: Reference
@@ -215,8 +215,8 @@ class Job(Response):
     final_output: Reference | None
     """URI of the result. Set if the job SUCCEEDED."""
     final_output_expires_at: Instant | None
-    """Time after which the result may be deleted, because its service left it in the workspace. Null if it is at the
-    caller's `output_ref`."""
+    """Time after which the result may be deleted from the workspace. Null if the result is at the caller's
+    `output_ref`."""
     deadline_at: Instant | None
     """Total time limit of the job. Null if there is no limit."""
     first_ack_at: Instant | None
@@ -239,11 +239,11 @@ class Job(Response):
     updated_at: Instant
     completed_at: Instant | None
     staged_at: Instant | None
-    """Time when the job started to wait for its quotas. Null if it did not wait."""
+    """Time when the job started to wait for its quotas. Null if the job did not wait."""
     admitted_at: Instant | None
     """Time of admission."""
     archived_at: Instant | None
-    """Time when the job was archived. Null if it is not archived."""
+    """Time when the job was archived. Null if the job is not archived."""
     steps: list[Step]
     links: JobLinks
     as_of: Event | None = None
@@ -260,14 +260,15 @@ class JobLine(Response):
     current_step_id: str | None
     """Step in progress. Null if the job has ended."""
     seq: int
-    """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep old."""
+    """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep (one
+    minute) old."""
     labels: dict[str, str]
     created_at: Instant
     completed_at: Instant | None
-    """Time of the end. Null if the job has not ended."""
+    """Time when the job ended. Null if the job has not ended."""
     error_code: ErrorCode
     archived_at: Instant | None
-    """Time when the job was archived. Null if it is not archived."""
+    """Time when the job was archived. Null if the job is not archived."""
     links: JobLinks
 
 
@@ -284,7 +285,7 @@ class CallbackOutcome(Response):
 
     outcome: Literal["APPLIED", "IGNORED"]
     why: str | None
-    """IGNORED: for example STALE_ATTEMPT, LATE, DUPLICATE, JOB_TERMINAL."""
+    """Reason for IGNORED, for example STALE_ATTEMPT, LATE, DUPLICATE or JOB_TERMINAL."""
     job_status: JobStatusName
     token: str | None = None
     """New token for the next callback, while the attempt is in progress."""

@@ -50,20 +50,20 @@ class DryIdempotency(Response):
 
 
 class DryQuota(Response):
-    """Result of the limits check; an estimate by the last allocation for a quota over all tenants."""
+    """Result of the limits check. For a quota over all tenants, an estimate from the last allocation."""
 
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
-    """A duplicate is always ADMITTED."""
+    """Result of the check. A duplicate is always ADMITTED."""
     limit: str | None
-    """Limit that would refuse the job."""
+    """Limit that refuses the job."""
     tenant_limit: int | None
     """Maximum active jobs of the tenant. Null if there is no limit."""
     tenant_active: int | None
-    """Active jobs of the tenant. Set if there is a limit."""
+    """Number of active jobs of the tenant. Set if there is a limit."""
 
 
 class DryRun(Response):
-    """Result of a dry run: every decision of a POST. Nothing is written."""
+    """Result of a dry run: every decision about the job request, without any write."""
 
     dryRun: Literal[True]
     tenant: str
@@ -99,11 +99,11 @@ class BatchCounts(Response):
     created: int
     replayed: int
     checked: int
-    """Dry runs without an error."""
+    """Number of dry runs without an error."""
     refused: int
-    """Lines with status 4xx. A retry fails again."""
+    """Number of lines with status 4xx. Correct the line or, after 429, retry later."""
     failed: int
-    """Lines with status 5xx. A retry can succeed."""
+    """Number of lines with status 5xx. A retry can succeed."""
 
 
 class BatchOutcome(Response):

@@ -110,7 +110,7 @@ class QuotaLinks(Response):
 
 
 class Quota(Response):
-    """A quota: its settings, and its numbers now."""
+    """A quota with its settings and its current counts."""
 
     id: GateId
     kind: GateKindName
@@ -203,7 +203,7 @@ class WaitingJob(Response):
 
 
 class WaitingPage(Response):
-    """Jobs waiting for a quota, in order: the first 1,000."""
+    """First 1,000 jobs that wait for a quota, in the order of admission."""
 
     waiting: list[WaitingJob]
     total: int

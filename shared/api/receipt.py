@@ -55,9 +55,9 @@ class Operations(Response):
     table_writes: Operation
     """Committed transactions; each is one request."""
     table_reads: Operation
-    """Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes; in one
-    process there are fewer. A RESULT over a minute after its ACK needs one more. Events without a change are not
-    counted."""
+    """Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes. One
+    process needs fewer reads. A RESULT more than one minute after its ACK needs one more read. Events without a
+    change do not count."""
     episodes: Operation
     """Orchestration episodes: starts and received events. A timer without work is not counted."""
     beyond: dict[str, int]
@@ -73,7 +73,7 @@ class StepReceipt(Spent):
 
 
 class Receipt(Response):
-    """Time and operations breakdown of a job. Steps of a parallel group count the same time each."""
+    """Time and operations breakdown of a job. Steps that run in parallel each count the time that they share."""
 
     jobId: JobId
     status: JobStatusName
@@ -99,7 +99,7 @@ class ReceiptGroup(Response):
 
 
 class ReceiptSums(Response):
-    """Sums of time and operations of a tenant's jobs, over one page of them."""
+    """Sums of time and operations over one page of a tenant's jobs."""
 
     tenant_id: str
     since: Instant | None

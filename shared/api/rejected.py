@@ -72,7 +72,7 @@ class SweepAction(Response):
 
 
 class Reconciled(Response):
-    """Actions that the sweep did, or with `dryRun` would do."""
+    """Actions of the sweep. With `dryRun`, the actions that a sweep has to do now."""
 
     dryRun: bool
     looked_at: int

@@ -65,7 +65,7 @@ FailureCauseName = Annotated[FailureCause, _one_of(FailureCause)]
 LeaseDigest = Annotated[
     str | None,
     Field(
-        description="`sha256:{hex}` of the attempt's lease. Only its service knows the lease.",
+        description="`sha256:{hex}` of the attempt's lease. Only the service of the attempt knows the lease.",
         examples=["sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"],
     ),
 ]
@@ -79,7 +79,10 @@ Cursor = Annotated[
 #: value of `partial` in a page of a list with a filter
 Partial = Annotated[
     bool,
-    Field(description="`true` if too few rows match: the page is short or empty, and `next` continues."),
+    Field(
+        description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` "
+        "continues."
+    ),
 ]
 
 

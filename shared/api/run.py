@@ -28,8 +28,8 @@ class RunArtifacts(Response):
 
 
 class ArtifactLink(Response):
-    """Link to an artifact. It needs no token, so keep it secret."""
+    """Link to an artifact. The link works without a token, so keep the link secret."""
 
     url: str
     expires_at: Instant
-    """After this time the link is invalid; request another one."""
+    """Time after which the link is invalid. To download later, request a new link."""

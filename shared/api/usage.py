@@ -33,7 +33,8 @@ class UsageSum(Response):
 
 
 class UsageReport(Response):
-    """Usage in whole hours from `since` to now. Each hour is counted after it ends, and again a day later."""
+    """Usage in whole hours from `since` to now. LUCIUS counts each hour after the hour ends, and again one day
+    later."""
 
     tenant: str
     since: Instant

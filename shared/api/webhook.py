@@ -56,11 +56,11 @@ class HookFilterBody(RequestBody):
 
     # a default that the schema does not show: null would be no list of names
     types: _Names = Field(default_factory=list)
-    """Event types: the event has one of these."""
+    """Event types. The event must have one of these types."""
     job_types: _Names = Field(default_factory=list)
-    """Job types: the event's job has one of these."""
+    """Job types. The event's job must have one of these types."""
     labels: _Labels = Field(default_factory=dict)
-    """Labels: the event's job has each of these with exactly this value."""
+    """Labels. The event's job must have each of these labels with exactly this value."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> HookFilterBody:
@@ -73,16 +73,17 @@ class NewHook(RequestBody):
     """A new webhook: URL, filter and format."""
 
     url: _Url
-    """HTTPS URL at port 443 of a named host, or a listed URL. No response shows it in full."""
+    """HTTPS URL at port 443 of a named host, or a listed URL. No response shows the full URL."""
     format: _Format = "cloudevents"
-    """`cloudevents`: the event itself. Otherwise a message for an incoming webhook of Slack, or for a workflow of
-    Teams."""
+    """Format of the requests. `cloudevents`: the event itself. `slack`: a message for an incoming webhook of Slack.
+    `teams`: a message for a workflow of Teams."""
     filter: HookFilterBody | None = None
-    """Filter of events. Null selects every event of the tenant, except those of webhooks."""
+    """Filter of events. Null selects every event of the tenant, except events of webhooks."""
     description: _Description = ""
     """Description, one line."""
     after: Annotated[int, Field(ge=0, le=10**18), BeforeValidator(to_integer)] | None = None
-    """`sequence` of an event, as a number: retained events after it are delivered, too. Default: new events only."""
+    """`sequence` of an event, as a number. The webhook also receives the retained events after this event. Default:
+    new events only."""
 
 
 class HookChange(RequestBody):
@@ -96,11 +97,12 @@ class HookChange(RequestBody):
     format: _Format = Field(default_factory=lambda: "cloudevents")
     """The new format."""
     filter: HookFilterBody | None = None
-    """The new filter; replaces the old one. Null selects every event."""
+    """New filter, which replaces the old filter. Null selects every event of the tenant, except events of webhooks."""
     description: _Description = Field(default_factory=str)
     """Description, one line."""
     enabled: StrictBool = Field(default_factory=lambda: True)
-    """`true` if the webhook receives new events. A disabled webhook never receives the events of this period."""
+    """`true` if the webhook receives new events. A webhook never receives the events of a period in which it was
+    disabled."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> HookChange:
@@ -124,10 +126,10 @@ DeliveryStateName = Literal["PENDING", "DELIVERED", "DEAD"]
 DeliveryError = Annotated[
     str | None,
     Field(
-        description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, "
-        "`ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer "
-        "exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). "
-        "Null if the endpoint responded, or before the first attempt.",
+        description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, "
+        "`NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the "
+        "secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the "
+        "event is deleted). Null if the endpoint responded, or before the first attempt.",
         examples=["TIMEOUT"],
     ),
 ]
@@ -154,7 +156,7 @@ class HookLinks(Response):
     """URL for a POST request that sends a test event. Null if the webhook has no URL."""
     rotate: str
     resume: str | None
-    """URL for a POST request that resumes the webhook. Null if it is enabled and waits for no probe."""
+    """URL for a POST request that resumes the webhook. Null if the webhook is enabled and waits for no probe."""
 
 
 class Hook(Response):
@@ -165,14 +167,14 @@ class Hook(Response):
     tenant: str
     """Tenant, trimmed and lower-cased."""
     url: str | None
-    """Scheme and host of the URL; the rest is hidden, because it may be a secret. Null for `default`, whose URLs are
-    in the jobs."""
+    """Scheme and host of the URL. The rest is hidden, because the rest may be a secret. Null for `default`, whose
+    URLs are in the jobs."""
     format: HookFormatName
     filter: HookFilter
     description: str
     state: HookStateName
-    """ENABLED: the webhook gets events. DISABLED: it gets none. SUSPENDED: no delivery succeeded for a day, and its
-    deliveries wait."""
+    """ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: no delivery succeeded for
+    24 hours, and the deliveries wait."""
     state_reason: str | None
     created_at: Instant
     created_by: str
@@ -188,7 +190,8 @@ class Hook(Response):
     succeeded_at: Instant | None
     """Time of the last successful delivery."""
     waits_until: Instant | None
-    """Time of the next probe after too many failures: one delivery is attempted, the others wait for its result."""
+    """Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other
+    deliveries wait for its result."""
     links: HookLinks
 
 
@@ -206,18 +209,18 @@ class HookPage(Response):
 
 
 class HookSecret(Hook):
-    """A webhook with its new secret, which is shown only once."""
+    """A webhook with its new secret. Store the secret: reading the webhook does not show the secret."""
 
     secret: Secret
     """Secret to verify `webhook-signature`, with a library of Standard Webhooks."""
 
 
 class DefaultSecret(Response):
-    """Secrets that sign the callback URLs of the tenant's jobs."""
+    """Secrets that sign requests to the callback URLs of the tenant's jobs."""
 
     secret: Secret
     previous_secret: Secret | None
-    """Previous secret. Signs, too, until `previous_until`."""
+    """Previous secret, which also signs until `previous_until`."""
     previous_until: Instant | None
 
 
@@ -264,7 +267,8 @@ class HookTest(Response):
 
 
 class HookLogEntry(Response):
-    """Entry of a webhook's log: numbered without gaps, chained to the previous entry by its hash."""
+    """Entry of a webhook's log. Entries are numbered without gaps, and each entry has the hash of the previous
+    entry."""
 
     hook_id: HookId
     seq: Annotated[int, Field(ge=1)]

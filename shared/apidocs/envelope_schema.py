@@ -66,8 +66,8 @@ def _reference(schemes: Collection[str]) -> JsonObject:
     uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(schemes)}
     return {
         "title": "DocumentReference",
-        "description": "Reference to a document. A bare string is its `uri`. Other fields are forwarded, and are "
-        "visible to every reader of the job: a field that contains a credential is refused.",
+        "description": "Reference to a document. A bare string is its `uri`. LUCIUS forwards other fields and shows "
+        "them to every reader of the job, so a field that contains a credential is refused.",
         "anyOf": [{"type": "object", "required": ["uri"], "properties": {"uri": uri}}, uri],
         "examples": [{"uri": "https://account.blob.core.windows.net/documents/lease.pdf"}],
     }
@@ -76,7 +76,7 @@ def _reference(schemes: Collection[str]) -> JsonObject:
 def _rules(registry: Registry, at: str) -> JsonObject:
     return {
         "title": "EnvelopeRules",
-        "description": "BURST requires `doc_id`. The payload is that of the protocol of `request_type`.",
+        "description": "BURST requires `doc_id`. `payload` must match the protocol of `request_type`.",
         "allOf": [
             {
                 "anyOf": [

@@ -23,19 +23,20 @@ _SCHEMAS = "#/components/schemas/"
 
 _TAGS = {
     "jobs": "A job processes one document in the steps of a protocol.",
-    "runs": "A run is a job that executes a program: its live log and its artifacts.",
+    "runs": "A run is a job that executes a program. A run has a live log and artifacts.",
     "dead letters": "Failed jobs that are neither redriven nor dismissed.",
     "incidents": "Conditions that need an operator: escalated job failures, open circuit breakers, silent services.",
     "events": "Events of a tenant, in order.",
     "graphql": "Jobs, events and quotas, with the fields that the query selects.",
-    "webhooks": "URLs that receive a tenant's events, signed, and the deliveries to them.",
+    "webhooks": "URLs that receive a tenant's signed events, and the deliveries to these URLs.",
     "quotas": "Limits on running and starting jobs, and the waiting queues.",
     "bulks": "Bulk operations: one control or redrive of many jobs, with the result for each job.",
     "protocols": "Definitions of job types.",
     "audit": "Signed heads of histories, daily anchors, and the keys that sign them.",
     "rejected messages": "Messages from services that no job could accept.",
-    "admin": "Sweeps, and the deletion of a tenant's data; for operators.",
-    "callbacks": "Replies of platform services that are not on the bus. They require the token of the directive.",
+    "admin": "Sweeps and the deletion of a tenant's data, for operators.",
+    "callbacks": "Replies that platform services send by HTTP instead of the bus. Each reply requires the token of "
+    "its directive.",
     "dashboard": "The overview that the dashboard and `lucius status` show.",
     "health": "Checks for probes.",
     "documents": (
@@ -46,12 +47,12 @@ _TAGS = {
 _TITLES = {"graphql": "GraphQL"}
 
 _DESCRIPTION = (
-    "A control plane for document jobs: submit a job request, follow its job, act on it.\n\nBodies are JSON in UTF-8, "
-    "at most 1 MiB, nested at most 64 deep, without duplicate keys, NaN or lone surrogates. Fields can be added to "
-    "responses: ignore those that you do not know. Every error is a problem of RFC 9457 with a stable `code`.\n\nLists "
-    "are paged: pass `next` as `cursor` to get the next page. Reads have an `ETag`; with `If-None-Match` an unchanged "
-    "response is 304. Every `GET` route supports `HEAD`.\n\n`Retry-After` is in seconds. A request can set "
-    "`X-Correlation-Id`; every response has one."
+    "LUCIUS is a control plane for document jobs. A caller submits a job request, follows the job and controls it.\n\n"
+    "Bodies are JSON in UTF-8, at most 1 MiB, with at most 64 nested levels, without duplicate keys, NaN or lone "
+    "surrogates. A minor version can add fields to responses: ignore unknown fields. Every error is a problem of RFC "
+    "9457 with a stable `code`.\n\nLists are paged: pass `next` as `cursor` to get the next page. Reads have an "
+    "`ETag`. With `If-None-Match` an unchanged response is 304. Every `GET` route supports `HEAD`.\n\n`Retry-After` "
+    "is in seconds. A request can set `X-Correlation-Id`. Every response has this header."
 )
 
 _AUTHENTICATION = {

@@ -112,8 +112,8 @@ def _instant(value: Any) -> Any:
 
 
 class CallbackUrls(BaseModel):
-    """URLs that receive the event that ends the job, by names that the caller chooses. They must be https URLs that
-    webhooks may use, at most two per host."""
+    """URLs that receive the event that ends the job, by names that the caller chooses. Each URL must be an https URL
+    that webhooks may use. Maximum two URLs per host."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -140,20 +140,21 @@ class CallbackUrls(BaseModel):
 
 
 class Envelope(BaseModel):
-    """A job request. Unknown fields are ignored, so that fields can be added."""
+    """A job request. LUCIUS ignores unknown fields, so that a minor version can add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     tenant_id: Annotated[_Tenant, Field(min_length=1, max_length=128, examples=["tenant_a"])]
-    """Tenant of the job; compared after trim and lower-casing."""
+    """Tenant of the job. LUCIUS trims and lower-cases the value before a comparison."""
     request_type: Annotated[str, Field(min_length=1, max_length=128, examples=["OCR_EMBEDDING_SIS"])]
-    """Job type: selects the protocol."""
+    """Job type, which selects the protocol."""
     input_ref: LooseReference
     """Input document."""
     output_ref: LooseReference
     """Destination of the last step's output."""
     payload: dict[str, Any]
-    """Parameters of the steps: one key per step, or flat for a protocol of one step."""
+    """Parameters of the steps, with one key per step. A protocol of one step also accepts the parameters without the
+    key."""
     schema_version: Annotated[
         str,
         Field(
@@ -166,14 +167,14 @@ class Envelope(BaseModel):
     """`1.0`. Any 1.x is accepted."""
 
     protocol_version: Annotated[int, Field(ge=1)] | None = None
-    """Version of the protocol; it must be loaded. Default: the version in effect for new jobs, or the next
-    version by its ramp."""
+    """Version of the protocol, which must be loaded. Default: the version in effect for new jobs or, for
+    `ramp_percent` of the jobs, the next version."""
     mode: Annotated[
         Literal["DEFAULT", "BURST"] | None,
         BeforeValidator(_mode_from_older_name, json_schema_input_type=Literal["DEFAULT", "BURST", "SAFE"] | None),
     ] = None
     """BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT.
-    Default: as configured."""
+    Default: the mode that is configured for the tenant or for all tenants."""
     idempotency_key: Annotated[TextLine, Field(min_length=1, max_length=512)] | None = None
     """Idempotency key: requests with the same key return the same job. Default: the hash of the body."""
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
@@ -189,14 +190,14 @@ class Envelope(BaseModel):
     dependencies: Annotated[list[Annotated[TextLine, Field(min_length=1, max_length=516)]], Field(max_length=50)] = (
         Field(default_factory=list)
     )
-    """Jobs of the same tenant that must end first: their ids, or `key:` and their idempotency key. Maximum 50."""
+    """Jobs of the same tenant that must end first, each as a job id or as `key:` and an idempotency key. Maximum 50."""
     on_dependency_failure: Literal["fail", "run"] = "fail"
     """Action if a dependency fails or is cancelled. `fail`: the job fails, too. `run`: the job runs."""
     expires_at: Annotated[
         AwareDatetime | None,
         BeforeValidator(_instant, json_schema_input_type=Annotated[datetime | None, Field(json_schema_extra=_ZONE)]),
     ] = None
-    """Time when the job fails if it has not started; at most 2200-01-01."""
+    """Time when the job fails if the job has not started. Maximum 2200-01-01."""
     labels: Annotated[
         dict[_LabelName, Annotated[TextLine, Field(max_length=512)]],
         BeforeValidator(_few_labels),

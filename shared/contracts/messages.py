@@ -127,7 +127,7 @@ class Artifact(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=512, examples=["pages.json"])]
     """Name that the service gives."""
     uri: Annotated[str, Field(min_length=1, max_length=MAX_URI)]
-    """URI, subject to the allow lists as every reference."""
+    """URI. The allow lists of references apply."""
     media_type: Annotated[str, Field(max_length=256, examples=["application/json"])] | None = None
     size: _Size | None = None
     """Size in bytes."""
@@ -213,7 +213,8 @@ class Reply(BaseModel):
     """RESULT only. Reason of the failure, in words; older form of `error.message`."""
 
     progress: Annotated[Any, BeforeValidator(_small_progress)] = None
-    """ACK and HEARTBEAT only. Maximum 4,096 bytes of JSON. A larger value is ignored; the reply is valid without it."""
+    """ACK and HEARTBEAT only. Maximum 4,096 bytes of JSON. A larger value is ignored, and the rest of the reply is
+    valid."""
     note: Annotated[str | None, BeforeValidator(_short_note)] = None
     """ACK and HEARTBEAT only. The first 1,000 characters are retained."""
 

@@ -131,7 +131,7 @@ class JobFilter:
     label: tuple[str, str] | None = _parameter(_LABEL, "`key:value`. Jobs whose label `key` is exactly `value`.")
 
     idempotency_key: str | None = _parameter(
-        TEXT, "Job that this idempotency key belongs to. A key that expired may belong to a later job, or to none."
+        TEXT, "Job that this idempotency key belongs to. An expired key can belong to a later job, or to no job."
     )
     correlation_id: str | None = _parameter(TEXT, "Jobs with this correlation id.")
     archived: bool | None = _parameter(
@@ -185,8 +185,8 @@ class IncidentFilter:
 
     tenant_id: str | None = _parameter(
         TEXT,
-        "Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants and incidents that "
-        "belong to none.",
+        "Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants, and incidents that "
+        "belong to no tenant.",
     )
     states: frozenset[IncidentState] | None = _parameter(
         _some_of(IncidentState, "states"), "One or more states, separated by commas.", name="state"

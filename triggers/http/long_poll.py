@@ -33,8 +33,8 @@ MAX_WAIT_S = 20
 WAIT = in_query(
     "wait",
     {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
-    "Long poll: maximum number of seconds to hold the response, until the event that `until` names. "
-    f"Default 0, maximum {MAX_WAIT_S}.",
+    "Long poll. Maximum seconds to wait for the event in `until` before the response. Default 0, maximum "
+    f"{MAX_WAIT_S}.",
 )
 
 
@@ -52,16 +52,16 @@ class Until(StrEnum):
 UNTIL = in_query(
     "until",
     {"enum": [each.value for each in Until], "default": Until.CHANGED.value},
-    "Event that ends the `wait`. `changed`: the job differs from If-None-Match; without that header the "
-    "response is immediate. `admitted`: the job no longer waits for quotas or for other jobs. `ended`: the job is in a "
-    "terminal state.\n\n`admitted` and `ended` need no If-None-Match, and have no effect without `wait`.",
+    "Event that ends the `wait`. `changed`: the job differs from `If-None-Match`. `admitted`: the job no longer waits "
+    "for quotas or for other jobs. `ended`: the job is in a terminal state.\n\nOnly `changed` needs `If-None-Match`: "
+    "without this header the response is immediate. `until` has no effect without `wait`.",
 )
 
 PREFER = in_header(
     "Prefer",
     {"type": "string", "examples": [f"wait={MAX_WAIT_S}"]},
-    f"`wait=N` (RFC 7240): wait up to N seconds, at most {MAX_WAIT_S}, until the job has ended. Other "
-    "preferences and invalid values are ignored, and so is the header of an NDJSON body or a dry run.",
+    f"`wait=N` (RFC 7240): wait up to N seconds, at most {MAX_WAIT_S}, until the job has ended. The API ignores other "
+    "preferences and invalid values. The API also ignores the header for an NDJSON body or a dry run.",
 )
 
 

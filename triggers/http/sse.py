@@ -31,7 +31,7 @@ LAST_EVENT_ID = in_header(
 TICKET = in_query(
     "ticket",
     {"type": "string"},
-    "Streams only. Replaces the token: ticket from `POST /v1/events:ticket` for this path.",
+    "Streams only. Ticket for this path from `POST /v1/events:ticket`, instead of a token.",
 )
 
 

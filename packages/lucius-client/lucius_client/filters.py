@@ -22,7 +22,7 @@ class JobFilter(TypedDict, total=False):
     label: str | None
     """`key:value`. Jobs whose label `key` is exactly `value`."""
     idempotency_key: str | None
-    """Job that this idempotency key belongs to. A key that expired may belong to a later job, or to none."""
+    """Job that this idempotency key belongs to. An expired key can belong to a later job, or to no job."""
     correlation_id: str | None
     """Jobs with this correlation id."""
     archived: bool | None
@@ -33,7 +33,7 @@ class IncidentFilter(TypedDict, total=False):
     """The parameters of `GET /v1/incidents`."""
 
     tenant_id: str | None
-    """Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants and incidents that belong to none."""
+    """Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants, and incidents that belong to no tenant."""
     state: str | Iterable[str] | None
     """One or more states, separated by commas."""
     kind: str | Iterable[str] | None

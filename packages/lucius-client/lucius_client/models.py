@@ -15,7 +15,7 @@ class Artifact(Message):
     """
 
     name: Annotated[str, Field(description="Name that the service gives.")]
-    uri: Annotated[str, Field(description="URI, subject to the allow lists as every reference.")]
+    uri: Annotated[str, Field(description="URI. The allow lists of references apply.")]
     media_type: str | None = None
     size: Annotated[int | None, Field(description="Size in bytes.")] = None
     sha256: Annotated[str | None, Field(description="SHA-256 in hex.")] = None
@@ -23,17 +23,19 @@ class Artifact(Message):
 
 class ArtifactLink(Message):
     """
-    Link to an artifact. It needs no token, so keep it secret.
+    Link to an artifact. The link works without a token, so keep the link secret.
     """
 
     url: str
-    expires_at: Annotated[AwareDatetime, Field(description="After this time the link is invalid; request another one.")]
+    expires_at: Annotated[
+        AwareDatetime, Field(description="Time after which the link is invalid. To download later, request a new link.")
+    ]
 
 
 class AuditBundle(Message):
     """
-    Rows and events of a job with a digest over them. Verify it offline, byte for byte as received. The columns are
-    those of the ledger, and columns can be added. A column with the value of every new row is omitted.
+    Rows and events of a job with a digest over them. Verify the bundle offline, byte for byte as received. The
+    columns are those of the ledger; a minor version can add columns. A column with its initial value is omitted.
     """
 
     format: Literal["lucius-audit/2"]
@@ -57,7 +59,7 @@ class AuditKey(Message):
 
 class AuditKeys(Message):
     """
-    Every public key that ever signed, oldest first.
+    Every public key that ever signed heads or anchors, oldest first.
     """
 
     keys: list[AuditKey]
@@ -81,9 +83,11 @@ class BatchCounts(Message):
     lines: int
     created: int
     replayed: int
-    checked: Annotated[int, Field(description="Dry runs without an error.")]
-    refused: Annotated[int, Field(description="Lines with status 4xx. A retry fails again.")]
-    failed: Annotated[int, Field(description="Lines with status 5xx. A retry can succeed.")]
+    checked: Annotated[int, Field(description="Number of dry runs without an error.")]
+    refused: Annotated[
+        int, Field(description="Number of lines with status 4xx. Correct the line or, after 429, retry later.")
+    ]
+    failed: Annotated[int, Field(description="Number of lines with status 5xx. A retry can succeed.")]
 
 
 class Build(Message):
@@ -106,7 +110,7 @@ class BulkItem(Message):
     jobId: str
     outcome: Literal["OPEN", "DONE", "REFUSED"]
     code: Annotated[
-        str | None, Field(description="Error code of a refused item; of an OPEN item, that of the last attempt.")
+        str | None, Field(description="Error code of a refused item, or of the last attempt of an OPEN item.")
     ]
     newJobId: Annotated[str | None, Field(description="Redrives and replays only. The new job.")]
     tried_at: Annotated[AwareDatetime | None, Field(description="Time of the last attempt.")]
@@ -120,7 +124,10 @@ class BulkItemPage(Message):
     items: list[BulkItem]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
-        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
+        bool,
+        Field(
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+        ),
     ]
 
 
@@ -131,7 +138,7 @@ class BulkLinks(Message):
 
     self: str
     items: str
-    cancel: Annotated[str, Field(description="Path of the cancellation; it requires POST.")]
+    cancel: Annotated[str, Field(description="Path of the cancellation, which requires POST.")]
 
 
 class BulkPreview(Message):
@@ -144,7 +151,7 @@ class BulkPreview(Message):
     action: Literal["cancel", "pause", "resume", "redrive", "replay"]
     matched: Annotated[int, Field(description="Number of matching jobs, at most 1,000.")]
     more: Annotated[bool, Field(description="`true` if more jobs may match.")]
-    first: Annotated[list[str], Field(description="First matching jobs, newest first.")]
+    first: Annotated[list[str], Field(description="Up to 20 matching jobs, newest first.")]
 
 
 class CallbackOutcome(Message):
@@ -153,7 +160,9 @@ class CallbackOutcome(Message):
     """
 
     outcome: Literal["APPLIED", "IGNORED"]
-    why: Annotated[str | None, Field(description="IGNORED: for example STALE_ATTEMPT, LATE, DUPLICATE, JOB_TERMINAL.")]
+    why: Annotated[
+        str | None, Field(description="Reason for IGNORED, for example STALE_ATTEMPT, LATE, DUPLICATE or JOB_TERMINAL.")
+    ]
     job_status: Literal[
         "WAITING_FOR_JOBS",
         "THROTTLED",
@@ -227,17 +236,19 @@ class DeadLetterLinks(Message):
     self: str
     steps: str
     events: str
-    cancel: Annotated[str, Field(description="Path of the cancellation; it requires POST.")]
-    redrive: Annotated[str, Field(description="Path of the redrive; it requires POST.")]
+    cancel: Annotated[str, Field(description="Path of the cancellation, which requires POST.")]
+    redrive: Annotated[str, Field(description="Path of the redrive, which requires POST.")]
 
 
 class DefaultSecret(Message):
     """
-    Secrets that sign the callback URLs of the tenant's jobs.
+    Secrets that sign requests to the callback URLs of the tenant's jobs.
     """
 
     secret: str
-    previous_secret: Annotated[str | None, Field(description="Previous secret. Signs, too, until `previous_until`.")]
+    previous_secret: Annotated[
+        str | None, Field(description="Previous secret, which also signs until `previous_until`.")
+    ]
     previous_until: AwareDatetime | None
 
 
@@ -269,7 +280,7 @@ class Delivery(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null if the endpoint responded, or before the first attempt."
+            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null if the endpoint responded, or before the first attempt."
         ),
     ]
     took_ms: int | None
@@ -296,7 +307,7 @@ class DependencyState(Message):
 
 class DocumentReference1(Message):
     """
-    Reference to a document. A bare string is its `uri`. Other fields are forwarded, and are visible to every reader of the job: a field that contains a credential is refused.
+    Reference to a document. A bare string is its `uri`. LUCIUS forwards other fields and shows them to every reader of the job, so a field that contains a credential is refused.
     """
 
     uri: str
@@ -314,15 +325,20 @@ class DryIdempotency(Message):
 
 class DryQuota(Message):
     """
-    Result of the limits check; an estimate by the last allocation for a quota over all tenants.
+    Result of the limits check. For a quota over all tenants, an estimate from the last allocation.
     """
 
-    verdict: Annotated[Literal["ADMITTED", "STAGED", "REFUSED"], Field(description="A duplicate is always ADMITTED.")]
-    limit: Annotated[str | None, Field(description="Limit that would refuse the job.")]
+    verdict: Annotated[
+        Literal["ADMITTED", "STAGED", "REFUSED"],
+        Field(description="Result of the check. A duplicate is always ADMITTED."),
+    ]
+    limit: Annotated[str | None, Field(description="Limit that refuses the job.")]
     tenant_limit: Annotated[
         int | None, Field(description="Maximum active jobs of the tenant. Null if there is no limit.")
     ]
-    tenant_active: Annotated[int | None, Field(description="Active jobs of the tenant. Set if there is a limit.")]
+    tenant_active: Annotated[
+        int | None, Field(description="Number of active jobs of the tenant. Set if there is a limit.")
+    ]
 
 
 class DryRoute(Message):
@@ -339,7 +355,7 @@ class DryRoute(Message):
 
 class DryRun(Message):
     """
-    Result of a dry run: every decision of a POST. Nothing is written.
+    Result of a dry run: every decision about the job request, without any write.
     """
 
     dryRun: Literal[True]
@@ -363,37 +379,41 @@ class DsseSignature(Message):
     sig: Annotated[
         str,
         Field(
-            description="ECDSA with SHA-256 on P-256, DER, in base64. It covers DSSE's pre-authentication encoding of the payload."
+            description="Signature over DSSE's pre-authentication encoding of the payload: ECDSA with SHA-256 on P-256, DER, in base64."
         ),
     ]
 
 
 class Envelope(Message):
     """
-    A job request. Unknown fields are ignored, so that fields can be added.
+    A job request. LUCIUS ignores unknown fields, so that a minor version can add fields.
     """
 
-    tenant_id: Annotated[str, Field(description="Tenant of the job; compared after trim and lower-casing.")]
-    request_type: Annotated[str, Field(description="Job type: selects the protocol.")]
+    tenant_id: Annotated[
+        str, Field(description="Tenant of the job. LUCIUS trims and lower-cases the value before a comparison.")
+    ]
+    request_type: Annotated[str, Field(description="Job type, which selects the protocol.")]
     input_ref: Annotated[DocumentReference1 | str, Field(description="Input document.", title="DocumentReference")]
     output_ref: Annotated[
         DocumentReference1 | str, Field(description="Destination of the last step's output.", title="DocumentReference")
     ]
     payload: Annotated[
         dict[str, Any],
-        Field(description="Parameters of the steps: one key per step, or flat for a protocol of one step."),
+        Field(
+            description="Parameters of the steps, with one key per step. A protocol of one step also accepts the parameters without the\nkey."
+        ),
     ]
     schema_version: Annotated[str, Field(description="`1.0`. Any 1.x is accepted.")]
     protocol_version: Annotated[
         int | None,
         Field(
-            description="Version of the protocol; it must be loaded. Default: the version in effect for new jobs, or the next\nversion by its ramp."
+            description="Version of the protocol, which must be loaded. Default: the version in effect for new jobs or, for\n`ramp_percent` of the jobs, the next version."
         ),
     ] = None
     mode: Annotated[
         Literal["DEFAULT", "BURST", "SAFE"] | None,
         Field(
-            description="BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT.\nDefault: as configured."
+            description="BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT.\nDefault: the mode that is configured for the tenant or for all tenants."
         ),
     ] = None
     idempotency_key: Annotated[
@@ -418,7 +438,7 @@ class Envelope(Message):
     dependencies: Annotated[
         list[str] | None,
         Field(
-            description="Jobs of the same tenant that must end first: their ids, or `key:` and their idempotency key. Maximum 50."
+            description="Jobs of the same tenant that must end first, each as a job id or as `key:` and an idempotency key. Maximum 50."
         ),
     ] = None
     on_dependency_failure: Annotated[
@@ -428,7 +448,8 @@ class Envelope(Message):
         ),
     ] = "fail"
     expires_at: Annotated[
-        AwareDatetime | None, Field(description="Time when the job fails if it has not started; at most 2200-01-01.")
+        AwareDatetime | None,
+        Field(description="Time when the job fails if the job has not started. Maximum 2200-01-01."),
     ] = None
     labels: Annotated[dict[str, str] | None, Field(description="Labels, for list filters.")] = None
     requested_by: str | None = None
@@ -437,7 +458,7 @@ class Envelope(Message):
 
 class Event(Message):
     """
-    Event of a job's history: in order, without gaps, chained to the previous event by its hash.
+    Event of a job's history. Events are numbered without gaps, and each event has the hash of the previous event.
     """
 
     eventId: Annotated[str, Field(description="`{jobId}:{seq}`.")]
@@ -447,7 +468,8 @@ class Event(Message):
     type: str
     attempt_no: int | None
     lease_digest: Annotated[
-        str | None, Field(description="`sha256:{hex}` of the attempt's lease. Only its service knows the lease.")
+        str | None,
+        Field(description="`sha256:{hex}` of the attempt's lease. Only the service of the attempt knows the lease."),
     ]
     from_status: Annotated[
         str | None, Field(description="Status of the step before the event. Null if no step changed.")
@@ -461,9 +483,9 @@ class Event(Message):
     ]
     reason: str | None
     at: AwareDatetime
-    data: Annotated[Any, Field(description="Details, by type. `changes` has the columns that changed.")]
+    data: Annotated[Any, Field(description="Details, which depend on `type`. `changes` has the columns that changed.")]
     salt: Annotated[str, Field(description="Random text, so that withheld `data` cannot be guessed from its digest.")]
-    cause_id: Annotated[str, Field(description="Cause: a message, a request or an activity.")]
+    cause_id: Annotated[str, Field(description="Id of the cause: a message, a request or an activity.")]
     rules: Annotated[int, Field(description="Version of the rules that decided the event.")]
     prev_hash: str
     hash: Annotated[
@@ -514,14 +536,15 @@ class HookLinks(Message):
     resume: Annotated[
         str | None,
         Field(
-            description="URL for a POST request that resumes the webhook. Null if it is enabled and waits for no probe."
+            description="URL for a POST request that resumes the webhook. Null if the webhook is enabled and waits for no probe."
         ),
     ]
 
 
 class HookLogEntry(Message):
     """
-    Entry of a webhook's log: numbered without gaps, chained to the previous entry by its hash.
+    Entry of a webhook's log. Entries are numbered without gaps, and each entry has the hash of the previous
+    entry.
     """
 
     hook_id: str
@@ -537,7 +560,7 @@ class HookLogEntry(Message):
 
 class HookSecret(Message):
     """
-    A webhook with its new secret, which is shown only once.
+    A webhook with its new secret. Store the secret: reading the webhook does not show the secret.
     """
 
     hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
@@ -545,7 +568,7 @@ class HookSecret(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL; the rest is hidden, because it may be a secret. Null for `default`, whose URLs are\nin the jobs."
+            description="Scheme and host of the URL. The rest is hidden, because the rest may be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -554,7 +577,7 @@ class HookSecret(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: it gets none. SUSPENDED: no delivery succeeded for a day, and its\ndeliveries wait."
+            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: no delivery succeeded for\n24 hours, and the deliveries wait."
         ),
     ]
     state_reason: str | None
@@ -572,7 +595,7 @@ class HookSecret(Message):
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time of the next probe after too many failures: one delivery is attempted, the others wait for its result."
+            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for its result."
         ),
     ]
     links: HookLinks
@@ -591,7 +614,7 @@ class HookTest(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null if the endpoint responded, or before the first attempt."
+            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null if the endpoint responded, or before the first attempt."
         ),
     ]
     took_ms: int
@@ -599,7 +622,7 @@ class HookTest(Message):
 
 class IncidentLinks(Message):
     """
-    Paths of the incident. All but `self` and `job` require POST.
+    Paths of the incident. `resolve`, `retry` and `dismiss` require POST.
     """
 
     self: str
@@ -608,13 +631,14 @@ class IncidentLinks(Message):
         str | None, Field(description="Path of the redrive of the incident's job. Null if the incident has no job.")
     ]
     dismiss: str
-    job: Annotated[str | None, Field(description="The failed job.")]
-    retried_by: Annotated[str | None, Field(description="The new job of the redrive.")]
+    job: Annotated[str | None, Field(description="Path of the failed job.")]
+    retried_by: Annotated[str | None, Field(description="Path of the new job of the redrive.")]
 
 
 class IncidentLogEntry(Message):
     """
-    Entry of an incident's log: numbered without gaps, chained to the previous entry by its hash.
+    Entry of an incident's log. Entries are numbered without gaps, and each entry has the hash of the previous
+    entry.
     """
 
     incident_id: str
@@ -636,7 +660,7 @@ class JobLinks(Message):
     self: str
     steps: str
     events: str
-    cancel: Annotated[str, Field(description="Path of the cancellation; it requires POST.")]
+    cancel: Annotated[str, Field(description="Path of the cancellation, which requires POST.")]
 
 
 class Live(Message):
@@ -673,7 +697,7 @@ class Operations(Message):
     table_reads: Annotated[
         Operation,
         Field(
-            description="Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes; in one\nprocess there are fewer. A RESULT over a minute after its ACK needs one more. Events without a change are not\ncounted."
+            description="Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes. One\nprocess needs fewer reads. A RESULT more than one minute after its ACK needs one more read. Events without a\nchange do not count."
         ),
     ]
     episodes: Annotated[
@@ -921,8 +945,10 @@ class PurgePreview(Message):
 
     dryRun: Literal[True]
     tenant: str
-    living: Annotated[int, Field(description="Jobs that have not ended. A purge is refused while there are any.")]
-    jobs: Annotated[int, Field(description="Jobs that have ended, including archived jobs.")]
+    living: Annotated[
+        int, Field(description="Number of jobs that have not ended. If there are any, a purge is refused.")
+    ]
+    jobs: Annotated[int, Field(description="Number of jobs that have ended, including archived jobs.")]
 
 
 class QueryError(Message):
@@ -1180,13 +1206,13 @@ class ReplayLinks(Message):
     self: str
     steps: str
     events: str
-    cancel: Annotated[str, Field(description="Path of the cancellation; it requires POST.")]
+    cancel: Annotated[str, Field(description="Path of the cancellation, which requires POST.")]
     comparison: str
 
 
 class Routing(Message):
     """
-    Lane of a job that would be created now.
+    Lane of a job that is created now.
     """
 
     tenant: str
@@ -1435,7 +1461,7 @@ class WaitingJob(Message):
 
 class WaitingPage(Message):
     """
-    Jobs waiting for a quota, in order: the first 1,000.
+    First 1,000 jobs that wait for a quota, in the order of admission.
     """
 
     waiting: list[WaitingJob]
@@ -1532,7 +1558,7 @@ class Bulk(Message):
     actor: str
     state: Annotated[
         Literal["RUNNING", "DONE", "CANCELLED"],
-        Field(description="CANCELLED: no further action starts; open items stay open."),
+        Field(description="State. After CANCELLED no further action starts, and open items stay open."),
     ]
     listed: Annotated[
         bool,
@@ -1545,12 +1571,14 @@ class Bulk(Message):
     refused: Annotated[
         int,
         Field(
-            description="Items refused permanently, or still refused temporarily 7 days after `created_at`. Items have the error code."
+            description="Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.\nEach of these items has the error code."
         ),
     ]
     open: Annotated[
         int,
-        Field(description="Items not tried yet, or refused temporarily and retried until 7 days after `created_at`."),
+        Field(
+            description="Number of items that were not tried yet, or were refused temporarily. The bulk operation tries these items\nuntil 7 days after `created_at`."
+        ),
     ]
     created_at: AwareDatetime
     ended_at: AwareDatetime | None
@@ -1612,7 +1640,10 @@ class DeadLetterPage(Message):
     deadletters: list[DeadLetter]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
-        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
+        bool,
+        Field(
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+        ),
     ]
 
 
@@ -1625,7 +1656,9 @@ class DependencyPage(Message):
     dependencies: list[RelatedJob]
     dependants: Annotated[
         list[RelatedJob],
-        Field(description="Jobs that wait for the job. If the job did not succeed: jobs that waited for it."),
+        Field(
+            description="Jobs that wait for the job. If the job ended without success, also the jobs that waited for the job."
+        ),
     ]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
 
@@ -1647,7 +1680,8 @@ class FeedPage(Message):
 
     events: list[PublicEvent]
     next: Annotated[
-        str, Field(description="Cursor of the next page. Always set: more events follow at the end of the feed.")
+        str,
+        Field(description="Cursor of the next page. Set even at the end of the feed, because new events can follow."),
     ]
 
 
@@ -1659,7 +1693,7 @@ class HeadsPage(Message):
     envelope: Annotated[
         DsseEnvelope,
         Field(
-            description="Signed statement. It has the tenant, the window, the page number and the digest of the previous page."
+            description="Signed statement with the tenant, the window, the page number and the digest of the previous page."
         ),
     ]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
@@ -1675,7 +1709,7 @@ class Hook(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL; the rest is hidden, because it may be a secret. Null for `default`, whose URLs are\nin the jobs."
+            description="Scheme and host of the URL. The rest is hidden, because the rest may be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -1684,7 +1718,7 @@ class Hook(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: it gets none. SUSPENDED: no delivery succeeded for a day, and its\ndeliveries wait."
+            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: no delivery succeeded for\n24 hours, and the deliveries wait."
         ),
     ]
     state_reason: str | None
@@ -1702,7 +1736,7 @@ class Hook(Message):
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time of the next probe after too many failures: one delivery is attempted, the others wait for its result."
+            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for its result."
         ),
     ]
     links: HookLinks
@@ -1718,7 +1752,7 @@ class HookDetail(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL; the rest is hidden, because it may be a secret. Null for `default`, whose URLs are\nin the jobs."
+            description="Scheme and host of the URL. The rest is hidden, because the rest may be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -1727,7 +1761,7 @@ class HookDetail(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: it gets none. SUSPENDED: no delivery succeeded for a day, and its\ndeliveries wait."
+            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: no delivery succeeded for\n24 hours, and the deliveries wait."
         ),
     ]
     state_reason: str | None
@@ -1745,7 +1779,7 @@ class HookDetail(Message):
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time of the next probe after too many failures: one delivery is attempted, the others wait for its result."
+            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for its result."
         ),
     ]
     links: HookLinks
@@ -1785,15 +1819,15 @@ class Incident(Message):
     request_type: str | None
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
-        Field(description="OPEN until an operator acts on the incident, or its cause ends. Then the state is final."),
+        Field(
+            description="State. OPEN until an operator closes the incident, or the cause ends. Every other state is final."
+        ),
     ]
-    code: Annotated[str, Field(description="Code of the cause; `error_code` of the job for an incident of a job.")]
+    code: Annotated[str, Field(description="Code of the cause. For an incident of a job, the `error_code` of the job.")]
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[
-        str | None, Field(description="Actor that settled the incident. `system` if its cause ended.")
-    ]
+    settled_by: Annotated[str | None, Field(description="Actor that closed the incident. `system` if the cause ended.")]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
     retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
     links: IncidentLinks
@@ -1813,15 +1847,15 @@ class IncidentDetail(Message):
     request_type: str | None
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
-        Field(description="OPEN until an operator acts on the incident, or its cause ends. Then the state is final."),
+        Field(
+            description="State. OPEN until an operator closes the incident, or the cause ends. Every other state is final."
+        ),
     ]
-    code: Annotated[str, Field(description="Code of the cause; `error_code` of the job for an incident of a job.")]
+    code: Annotated[str, Field(description="Code of the cause. For an incident of a job, the `error_code` of the job.")]
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[
-        str | None, Field(description="Actor that settled the incident. `system` if its cause ended.")
-    ]
+    settled_by: Annotated[str | None, Field(description="Actor that closed the incident. `system` if the cause ended.")]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
     retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
     links: IncidentLinks
@@ -1836,7 +1870,10 @@ class IncidentPage(Message):
     incidents: list[Incident]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
-        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
+        bool,
+        Field(
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+        ),
     ]
 
 
@@ -1864,12 +1901,14 @@ class JobLine(Message):
     seq: Annotated[
         int,
         Field(
-            description="Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep old."
+            description="Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep (one\nminute) old."
         ),
     ]
     labels: dict[str, str]
     created_at: AwareDatetime
-    completed_at: Annotated[AwareDatetime | None, Field(description="Time of the end. Null if the job has not ended.")]
+    completed_at: Annotated[
+        AwareDatetime | None, Field(description="Time when the job ended. Null if the job has not ended.")
+    ]
     error_code: Annotated[
         str | None,
         Field(
@@ -1877,7 +1916,7 @@ class JobLine(Message):
         ),
     ]
     archived_at: Annotated[
-        AwareDatetime | None, Field(description="Time when the job was archived. Null if it is not archived.")
+        AwareDatetime | None, Field(description="Time when the job was archived. Null if the job is not archived.")
     ]
     links: JobLinks
 
@@ -1890,7 +1929,10 @@ class JobPage(Message):
     jobs: list[JobLine]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
-        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
+        bool,
+        Field(
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+        ),
     ]
 
 
@@ -2051,7 +2093,7 @@ class QueryAnswer(Message):
 
 class Quota(Message):
     """
-    A quota: its settings, and its numbers now.
+    A quota with its settings and its current counts.
     """
 
     id: str
@@ -2140,7 +2182,7 @@ class QuotaPage(Message):
 
 class Receipt(Message):
     """
-    Time and operations breakdown of a job. Steps of a parallel group count the same time each.
+    Time and operations breakdown of a job. Steps that run in parallel each count the time that they share.
     """
 
     jobId: str
@@ -2179,7 +2221,7 @@ class ReceiptGroup(Message):
 
 class ReceiptSums(Message):
     """
-    Sums of time and operations of a tenant's jobs, over one page of them.
+    Sums of time and operations over one page of a tenant's jobs.
     """
 
     tenant_id: str
@@ -2204,13 +2246,16 @@ class ReceiptSums(Message):
     ] = None
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
-        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
+        bool,
+        Field(
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+        ),
     ]
 
 
 class Reconciled(Message):
     """
-    Actions that the sweep did, or with `dryRun` would do.
+    Actions of the sweep. With `dryRun`, the actions that a sweep has to do now.
     """
 
     dryRun: bool
@@ -2314,7 +2359,8 @@ class Step(Message):
     attempt_no: Annotated[int, Field(description="Number of the current attempt, from 1. 0: never dispatched.")]
     max_attempts: int
     lease_digest: Annotated[
-        str | None, Field(description="`sha256:{hex}` of the attempt's lease. Only its service knows the lease.")
+        str | None,
+        Field(description="`sha256:{hex}` of the attempt's lease. Only the service of the attempt knows the lease."),
     ]
     lease_expires_at: Annotated[
         AwareDatetime | None, Field(description="Time by which the service must send its next HEARTBEAT or RESULT.")
@@ -2404,7 +2450,8 @@ class SweeperState(Message):
 
 class UsageReport(Message):
     """
-    Usage in whole hours from `since` to now. Each hour is counted after it ends, and again a day later.
+    Usage in whole hours from `since` to now. LUCIUS counts each hour after the hour ends, and again one day
+    later.
     """
 
     tenant: str
@@ -2431,21 +2478,19 @@ class Anchor(Message):
     day: str
     envelope: Annotated[
         DsseEnvelope,
-        Field(
-            description="Signed statement. It has the digest of each tenant's file, and of the previous day's anchor."
-        ),
+        Field(description="Signed statement with the digests of each tenant's file and of the previous day's anchor."),
     ]
     lines: Annotated[
         list[dict[str, Any]],
         Field(
-            description="Lines of the tenant's file: canonical JSON (RFC 8785) of each, with its newline, gives the file. Empty: the\ntenant had no event on this day."
+            description="Lines of the tenant's file. The file is the canonical JSON (RFC 8785) of each line, with a newline after each\nline. Empty if the tenant had no event on this day."
         ),
     ]
 
 
 class AnchorPage(Message):
     """
-    Anchors, oldest first. A day with many lines continues on the next page.
+    Anchors, oldest first. A day that exceeds a page continues on the next page.
     """
 
     anchors: list[Anchor]
@@ -2486,8 +2531,8 @@ class DashboardMetrics(Message):
 
 class Explanation(Message):
     """
-    Reason of a job's state: the condition it waits for, the time limit, and the effect of each possible next
-    event.
+    Explanation of a job's state: the condition that the job waits for, the time limit, and the effect of each
+    possible next event.
     """
 
     jobId: str
@@ -2504,12 +2549,12 @@ class Explanation(Message):
         "CANCELLED",
     ]
     text: Annotated[str, Field(description="Summary in one paragraph.")]
-    waits_for: Annotated[str | None, Field(description="Condition that the job waits for. Null if it has ended.")]
+    waits_for: Annotated[str | None, Field(description="Condition that the job waits for. Null if the job has ended.")]
     quota_wait: Annotated[QuotaWait | None, Field(description="THROTTLED only. The parts of `waits_for`.")] = None
     gate: Annotated[
         Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None,
         Field(
-            description="Reason for the delay of a job that has not failed. THROTTLED: a quota, or jobs before it in the queue. GATED: a\ndispatch limit of the step's service or lane."
+            description="Reason for the delay of a job that has not failed. THROTTLED: a quota, or other jobs ahead in the waiting\nqueue. GATED: a dispatch limit of the step's service or lane."
         ),
     ]
     stopped_by: Annotated[
@@ -2541,13 +2586,13 @@ class Explanation(Message):
 
 class Job(Message):
     """
-    A job and its steps, as the ledger has them.
+    A job and its steps, from the ledger.
     """
 
     jobId: str
     tenant_id: str
     protocol_id: str
-    protocol_version: Annotated[int, Field(description="Protocol version of the job. It never changes.")]
+    protocol_version: Annotated[int, Field(description="Protocol version, which never changes for this job.")]
     protocol_digest: Annotated[str, Field(description="SHA-256 of the protocol version.")]
     request_type: str
     schema_version: str
@@ -2567,10 +2612,7 @@ class Job(Message):
     instance_id: Annotated[str, Field(description="Id of the orchestration of the job.")]
     idempotency_key: str | None
     idempotency_hash: Annotated[
-        str,
-        Field(
-            description="Hash that identifies the request: of the idempotency key, or of the body if there is no key."
-        ),
+        str, Field(description="Hash of the idempotency key or, without a key, of the body. Identifies the request.")
     ]
     payload_digest: str
     input_ref: Reference
@@ -2601,7 +2643,7 @@ class Job(Message):
     final_output_expires_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time after which the result may be deleted, because its service left it in the workspace. Null if it is at the\ncaller's `output_ref`."
+            description="Time after which the result may be deleted from the workspace. Null if the result is at the caller's\n`output_ref`."
         ),
     ]
     deadline_at: Annotated[
@@ -2623,11 +2665,11 @@ class Job(Message):
     completed_at: AwareDatetime | None
     staged_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time when the job started to wait for its quotas. Null if it did not wait."),
+        Field(description="Time when the job started to wait for its quotas. Null if the job did not wait."),
     ]
     admitted_at: Annotated[AwareDatetime | None, Field(description="Time of admission.")]
     archived_at: Annotated[
-        AwareDatetime | None, Field(description="Time when the job was archived. Null if it is not archived.")
+        AwareDatetime | None, Field(description="Time when the job was archived. Null if the job is not archived.")
     ]
     steps: list[Step]
     links: JobLinks
