@@ -63,7 +63,7 @@ async def dashboard_asset(request: Request) -> func.HttpResponse:
     """Returns a file of the dashboard. Raises RequestError (404)."""
     asset = dashboard().assets.get(request.http.route_params["file"])
     if asset is None:
-        raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "the dashboard has no such file; reload the page")
+        raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "dashboard file not found; reload the page")
     return respond_packed(
         request.http, lambda packed: Content(asset.packed if packed else asset.body, asset.media_type)
     )

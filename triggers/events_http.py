@@ -16,7 +16,7 @@ from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.events.event_types import PublicType
 from shared.core.filters import parse_label
 from shared.core.jobs.routing import normalise
-from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
+from shared.operations.events.read_feed import EARLIEST, LATEST, MAX_LOOKED_AT, EventFilter, follow_feed
 from shared.operations.events.read_feed import FeedPage as Page
 from shared.operations.jobs.read_history import read_job
 from shared.refusals import CursorExpired, EventsOff, JobNotFound, TenantForbidden
@@ -36,9 +36,10 @@ EVENTS = Route(
     tag="events",
     summary="List a tenant's events",
     description="CloudEvents of the tenant's jobs, quotas and incidents: exactly once, ordered per subject, numbered "
-    "without gaps. `next` is always set: pass it as `after` to get the events that follow. A page can be short or "
-    f"empty if few events match.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. "
-    "Default for streams: new events only, unless `after` or `Last-Event-ID` is set.",
+    "without gaps. `next` is always set. Pass `next` as `after` to get the events that follow. A call with a filter "
+    f"reads at most {MAX_LOOKED_AT:,} events, so its page can be short or empty.\n\nWith `Accept: {EVENT_STREAM}` "
+    "the response is a stream of server-sent events. Default for streams: new events only, unless `after` or "
+    "`Last-Event-ID` is set.",
     streams=True,
     parameters=(
         in_query(
@@ -165,9 +166,9 @@ async def _wait_for_page(request: Request, after: str, wait_s: float) -> tuple[P
     only_reads=True,
     tag="events",
     summary="Create a stream ticket",
-    description="Allows a browser's EventSource to read one stream. EventSource cannot send `Authorization`, so it "
-    "opens `path` with `?ticket=`. The ticket reads only that path, for the caller's tenant, until `expires_at`. "
-    "Keep the ticket out of logs.",
+    description="Allows a browser's EventSource to read one stream. EventSource cannot send `Authorization`, so "
+    "EventSource opens `path` with `?ticket=`. The ticket reads only that path, for the caller's tenant, until "
+    "`expires_at`. Keep the ticket out of logs.",
     body=TicketRequest,
     body_required=True,
     responses={200: Ticket},
@@ -188,7 +189,8 @@ async def _ticket(request: Request) -> func.HttpResponse:
     context = request.context()
     if not context.settings.callback_keys:
         raise RequestError(
-            ProblemCode.TICKETS_OFF, "tickets are disabled in this deployment (LUCIUS_CALLBACK_KEYS is empty)"
+            ProblemCode.TICKETS_OFF,
+            "tickets are disabled in this deployment; an operator must set LUCIUS_CALLBACK_KEYS",
         )
     if (job_id := asked.job_id) is not None:
         tenant = (await read_job(context, job_id))[0].job.tenant

@@ -90,7 +90,10 @@ async def _graphql(request: Request) -> func.HttpResponse:
     req = request.http
     accepted = _accepted(req)
     if len(sent_body(req)) > MAX_BODY_BYTES:
-        raise BodyTooLarge(f"the body is too large: {len(sent_body(req))} bytes, maximum {MAX_BODY_BYTES}")
+        raise BodyTooLarge(
+            f"the body is too large: {len(sent_body(req))} bytes, maximum {MAX_BODY_BYTES}; shorten "
+            "the document or the variables"
+        )
     asked = optional_body(req, QueryRequest, ProblemCode.QUERY_INVALID)
     operation = graphql_execution.read(schema(), asked.query, asked.operationName)
     variables, its_id = asked.variables or {}, correlation_id(req)

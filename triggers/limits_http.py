@@ -117,5 +117,7 @@ async def _gate(request: Request, context: Context, body: Resume) -> Gate:
             raise GateUnclear
         return _find_over_all(request, context, f"type:{body.job_type}")
     if normalise(tenant) == EVERY:
-        raise QuotaInvalid(("tenant", "`*` is not allowed: a hold or throttle belongs to one tenant"))
+        raise QuotaInvalid(
+            ("tenant", "`*` is not allowed; name one tenant, because a hold or throttle belongs to one tenant")
+        )
     return await find_gate(context, tenant, **names)

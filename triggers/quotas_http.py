@@ -282,7 +282,7 @@ def _rule_seq(req: func.HttpRequest) -> int | None:
     """Returns the number in `If-Match`; None means `*`. An unknown ETag matches nothing. Raises RequestError (428)."""
     given: str = req.headers.get("If-Match", "").strip()
     if not given:
-        detail = "send If-Match with the etag of the quota, or *"
+        detail = "If-Match missing; send the etag of the quota, or *"
         raise RequestError(ProblemCode.IF_MATCH_REQUIRED, detail)
     if given == "*":
         return None

@@ -307,16 +307,19 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
         return HookFilter()
     # webhooks get no events about webhooks
     known = {*PublicType} - OF_HOOKS
-    unknown = "is not an event type of webhooks"
-    wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(body.types) if each not in known]
+    wrong = [
+        (f"filter.types.{n}", f"{each} is not an event type of webhooks")
+        for n, each in enumerate(body.types)
+        if each not in known
+    ]
     wrong += [
-        (f"filter.job_types.{n}", "is not a known job type")
+        (f"filter.job_types.{n}", f"{each} is not a known job type")
         for n, each in enumerate(body.job_types)
         if context.registry.find(each) is None
     ]
     if len(encode_json(dict(body.labels))) > MAX_VALUE_BYTES:
         # nor could its row have any number of labels
-        wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES} bytes, which no event has"))
+        wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES:,} bytes; events have fewer"))
     if wrong:
         detail = "the filter matches no event; see errors"
         raise RequestError(ProblemCode.HOOK_INVALID, detail, errors=tuple(wrong))

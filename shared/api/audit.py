@@ -59,6 +59,6 @@ def history_of(document: Mapping[str, Any]) -> tuple[Record, list[Event]]:
     Raises KeyError, TypeError and ValueError if the document is not such a bundle. Checks no digest and no hash.
     """
     if document["format"] != FORMAT:
-        raise ValueError(f"the format is not {FORMAT}")
+        raise ValueError(f"the audit bundle has format {document['format']!r}, not {FORMAT}")
     steps = tuple(decode_row(Step, each) for each in document["steps"])
     return Record(decode_row(Job, document["job"]), steps), [decode_row(Event, each) for each in document["events"]]

@@ -106,14 +106,14 @@ class BulkPreview(Response):
 
 
 class RelatedJob(Response):
-    """A job that another one depends on, or that depends on it."""
+    """A dependency or a dependant of a job."""
 
     jobId: JobId
     status: JobStatusName | None
     """Status of the job. Null if the job no longer exists or cannot be read."""
     error_code: ErrorCode
     redriven_by: JobId | None
-    """New job that redrives this one."""
+    """New job that redrives this job."""
 
 
 class DependencyPage(Response):

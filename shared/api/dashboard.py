@@ -26,15 +26,15 @@ class OverviewSubject(Response):
 
     kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures", "rejected", "webhook"]
     id: str
-    """Name of the dependency or service, or id of the quota or incident. Failures and rejected messages: the most
-    frequent reason. Suspended webhooks: the tenant with the most."""
+    """Name of the dependency or service, or id of the quota or incident. For failures and rejected messages, the
+    most frequent reason. For suspended webhooks, the tenant with the most suspended webhooks."""
 
 
 class OverviewProblem(Response):
     """Problem that needs an operator."""
 
     level: Literal["critical", "warning"]
-    """`critical`: jobs do not continue."""
+    """Severity. `critical`: jobs do not continue."""
     sentence: str
     """Problem in one sentence."""
     consequence: str | None
@@ -46,7 +46,7 @@ class OverviewProblem(Response):
 
 
 class OverviewHealth(Response):
-    """Worst problem, or the statement that there are none."""
+    """Worst problem, or the statement that no problem exists."""
 
     level: Literal["critical", "warning", "ok"]
     sentence: str
@@ -62,7 +62,7 @@ class OverviewJobs(Response):
     active: dict[str, int]
     """Number of jobs by status. A status without jobs is absent."""
     at_least: bool
-    """`true` if the tenant has more than 1,000 such jobs: the first 1,000 are counted."""
+    """`true` if the tenant has more than 1,000 of these jobs. `active` then counts only the first 1,000 jobs."""
     counted_at: Instant | None
     """End of the sweep that counted the jobs. Null before the first sweep."""
 
@@ -80,13 +80,14 @@ class OverviewMinute(Response):
 
     minute: Instant
     active: dict[str, int] | None
-    """Jobs that had not ended, by status. Null if not counted in this minute, and in the overview of one tenant."""
+    """Number of jobs that had not ended, by status. Null in the overview of one tenant, or if no sweep counted the
+    jobs in this minute."""
     ended: dict[str, int]
-    """Jobs that ended, by status."""
+    """Number of jobs that ended, by status."""
     reasons: dict[str, int]
-    """Jobs that ended without success, by error code."""
+    """Number of jobs that ended without success, by error code."""
     ack: OverviewLatency | None
-    """Latency until the ACK. Null if this minute has no ACK, and in the overview of one tenant."""
+    """Latency until the ACK. Null if this minute has no ACK, or in the overview of one tenant."""
     result: OverviewLatency | None
 
 
@@ -97,9 +98,9 @@ class OverviewLane(Response):
     topic: Annotated[str, Field(examples=["global-bus-p3"])]
     waiting: int
     oldest_seconds: float
-    """Age of the oldest directive. 0 if none waits."""
+    """Age of the oldest directive in seconds. 0 if no directive waits."""
     services: dict[str, int]
-    """Directives by service."""
+    """Number of directives by service."""
 
 
 class OverviewService(Response):
@@ -107,26 +108,27 @@ class OverviewService(Response):
 
     service: str
     answered_at: Instant | None
-    """Time of the service's last reply, to about a minute."""
+    """Time of the service's last reply, accurate to about one minute."""
     silent_since: Instant | None
     """Time when the sweeper found the service silent. Null if the service replies."""
     waiting: int | None
-    """Directives that the service has not acknowledged, as of the last sweep."""
+    """Number of directives that the service has not acknowledged, as of the last sweep."""
     oldest_seconds: float | None
     in_flight: int | None
-    """Attempts that the service has acknowledged and not ended, as of the last sweep."""
+    """Number of attempts that the service has acknowledged and not ended, as of the last sweep."""
     ack: OverviewLatency | None
     """Latency of the last hour."""
     result: OverviewLatency | None
 
 
 class OverviewQuota(Response):
-    """Quota that is held, throttled, near its limit of active jobs, or has an open circuit breaker."""
+    """Quota that is held or throttled, has an open circuit breaker, or uses at least 90% of its limit of active
+    jobs."""
 
     id: GateId
     kind: GateKindName
     tenant: str
-    """Tenant id. `*`: the quota is over all tenants."""
+    """Tenant id. `*` for a quota over all tenants."""
     name: str
     """The quota in words."""
     active: int
@@ -143,7 +145,7 @@ class OverviewIncidents(Response):
 
     open: int
     at_least: bool
-    """`true` if there are more than 50."""
+    """`true` if there are more than 50 open incidents."""
     newest: Incident | None
 
 

@@ -140,17 +140,17 @@ def explain(
         waits_for = "its admission"
         if standing is not None and wait is not None:
             waits_for = wait_reason(wait, standing.position)
-        then = "After its admission it is QUEUED and starts."
+        then = "After its admission the job is QUEUED and starts."
         text = f"Job {job.job_id} is {job.status} since {iso(since)}. It waits for {waits_for}."
     elif job.status is JobStatus.WAITING_FOR_JOBS:
         since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
-        then = "After they have ended, its quotas are checked."
+        then = "After the dependencies have ended, LUCIUS checks the quotas of the job."
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {iso(since)}"
         text += f", until {iso(until)} at the latest." if until else "; there is no time limit."
     else:
         since, waits_for, until, then = _waiting(record, step, now)
         if directives_ahead is not None:
-            waits_for += f"; {_ahead(directives_ahead)} ahead of its directive on Service Bus"
+            waits_for += f"; {_ahead(directives_ahead)} ahead of the job's directive on Service Bus"
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {iso(since)}"
         if until is not None and step.gated_until == until:
             text += f"; checked again at {iso(until)}."
@@ -183,7 +183,7 @@ def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
         return f"the check of its {depends_on} dependencies"
     named = [f"{job_id} ({job.status})" for job_id, job in missing[:_NAMED] if job is not None]
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    return f"{len(missing)} of the {depends_on} jobs that it depends on: {', '.join(named)}{more}"
+    return f"{len(missing)} of its {depends_on} dependencies: {', '.join(named)}{more}"
 
 
 def _brought_here(last: Event) -> Move:
@@ -218,8 +218,8 @@ def _ended(record: Record) -> str:
 
 def _ahead(directives: int) -> str:
     if directives >= MAX_SHOWN:
-        return f"more than {MAX_SHOWN} others are"
-    return {0: "no other is", 1: "one other is"}.get(directives, f"{directives} others are")
+        return f"more than {MAX_SHOWN} directives are"
+    return {0: "no directive is", 1: "one directive is"}.get(directives, f"{directives} directives are")
 
 
 def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, datetime | None, str]:
@@ -232,12 +232,13 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
                 step.updated_at,
                 f"the sending of {attempt}",
                 step.due_at,
-                "Then it is sent again.",
+                "Then LUCIUS sends the directive again.",
             )
         case StepStatus.INITIATED if step.silent_until is not None and step.silent_until <= now:
             # the directive may never have been sent
             waits_for = f"the orchestration, which sends or ends {attempt}"
-            return step.updated_at, waits_for, step.silent_until, "That time is over; the sweeper repairs it."
+            then = "The time limit has passed, and the sweeper repairs the job."
+            return step.updated_at, waits_for, step.silent_until, then
         case StepStatus.INITIATED:
             then = _after_failure(record, step, "ACK", timings.ack_backoffs, step.ack_failures)
             return step.updated_at, f"the ACK of {attempt} by service {step.service}", step.silent_until, then
@@ -253,16 +254,17 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
         case _ if step.gated_since is not None:
             attempt = f"attempt {step.attempt_no + 1} of step {step.step_id}"
             what = f"the dispatch limit {step.gated_by}, for {attempt}"
-            return step.gated_since, what, step.gated_until, "When the limit allows it, the attempt is sent."
+            then = "When the dispatch limit allows the attempt, LUCIUS sends the directive."
+            return step.gated_since, what, step.gated_until, then
         case StepStatus.FAILED_RETRY:
             why = f"the backoff after {step.last_error_code or step.retry_cause} in {attempt}"
-            return step.updated_at, why, step.due_at, f"Then attempt {step.attempt_no + 1} is sent."
+            return step.updated_at, why, step.due_at, f"Then LUCIUS sends attempt {step.attempt_no + 1}."
         case _:
             return (
                 job.updated_at,
                 f"the dispatch of step {step.step_id}",
                 None,
-                "It is due now; the sweeper repairs it if it is late.",
+                "The dispatch is due now. If the dispatch is late, the sweeper repairs the job.",
             )
 
 
@@ -270,7 +272,7 @@ def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float,
     if record.job.status is JobStatus.CANCELLING:
         return f"If no {what} arrives by then, the job is CANCELLED."
     if step.attempt_no >= step.timings.max_attempts:
-        return f"If no {what} arrives by then, the job is FAILED_FINAL: it was the last attempt."
+        return f"If no {what} arrives by then, the job is FAILED_FINAL, because this is the last attempt."
     wait_s = backoffs[min(failures + 1, len(backoffs)) - 1]
     return f"If no {what} arrives by then, attempt {step.attempt_no + 1} follows after about {wait_s:g} s."
 

@@ -40,13 +40,13 @@ class QueryRequest(BaseModel):
     variables: dict[str, Any] | None = None
     """Values by name, without the dollar sign."""
     operationName: str | None = None
-    """Operation to run. Required if the document has more than one."""
+    """Operation to run. Required if the document has more than one operation."""
     extensions: dict[str, Any] | None = None
     """Ignored."""
 
 
 class PublicEvent(Response):
-    """A CloudEvent 1.0; `/v1/schemas/events/{type}` has the schema of each type."""
+    """CloudEvent 1.0. `/v1/schemas/events/{type}` has the schema of each type."""
 
     specversion: Annotated[str, Field(examples=["1.0"])]
     id: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65:7:0"])]
@@ -73,7 +73,7 @@ class Ticket(Response):
     ticket: Annotated[str, Field(examples=["lt1.k1.eyJhY3RvciI6InVzZXI6MSJ9.c2lnbmF0dXJl"])]
     """Value for `?ticket=` of the path."""
     expires_at: Instant
-    """After this time the stream returns 401; get another ticket."""
+    """Time after which the stream returns 401. Then get a new ticket."""
 
 
 class FeedPage(Response):
@@ -85,7 +85,7 @@ class FeedPage(Response):
 
 
 class QueryError(Response):
-    """Error of a request, or of one field of it (GraphQL 7.1.2)."""
+    """Error of a request, or of one field of the request (GraphQL 7.1.2)."""
 
     message: str
     locations: list[dict[str, int]] | None = None
@@ -100,7 +100,7 @@ class QueryAnswer(Response):
     """GraphQL response. A refused field is null, with an entry in `errors`."""
 
     data: dict[str, Any] | None = None
-    """Absent if document or variables do not match the schema."""
+    """Data of the selected fields. Absent if document or variables do not match the schema."""
     errors: list[QueryError] | None = None
 
 
@@ -108,8 +108,8 @@ class FollowedEvent(Response):
     """A message of a subscription."""
 
     cursor: Annotated[str, Field(examples=["MGI3ZjJjNmQxZTRhNGYwYzoxMDQy"])]
-    """Value for `after` of the next request. No event is then missed or repeated."""
+    """Value for `after` of the next request, which then misses and repeats no event."""
     event: PublicEvent | None
     """The event. Null if no event up to `cursor` matches."""
     gap: bool
-    """`true` if events after `after` are no longer retained; `cursor` is the earliest that is."""
+    """`true` if events after `after` are no longer retained. `cursor` is then the earliest valid cursor."""

@@ -33,13 +33,13 @@ class ProtocolSource(Response):
     read_at: Instant | None = None
     """Time of the last read of the store. Null before the first read."""
     problems: list[str] | None = None
-    """Problems of the source; the last good values stay in effect. Null for callers who do not see all tenants."""
+    """Problems of the source. The last valid protocols stay in effect. Null for callers who do not see all tenants."""
     versions: dict[str, int]
     """Version for new jobs, by job type."""
 
 
 class DependencyState(Response):
-    """Dependency of the app, as this process sees it."""
+    """State of a dependency of the app, from the view of this process."""
 
     status: Literal["ok", "down"]
     since: Instant
@@ -54,15 +54,15 @@ class WorkInProgress(Response):
     active: dict[str, int]
     """Number of jobs that have not ended, by status. A status without jobs is absent."""
     queued_oldest_seconds: float
-    """Seconds since the POST of the oldest QUEUED job. 0 if none is QUEUED."""
+    """Seconds since the POST of the oldest QUEUED job. 0 if no job is QUEUED."""
     unacked: int
     """Number of attempts without an ACK (INITIATED)."""
     unacked_oldest_seconds: float
-    """Age of the oldest attempt without an ACK. 0 if there is none."""
+    """Age of the oldest attempt without an ACK, in seconds. 0 if every attempt has an ACK."""
 
 
 class SweeperState(Response):
-    """The last sweep in any process. With several sweepers: the earliest of their last sweeps."""
+    """The last sweep in any process. With several sweepers, the last sweep of the sweeper that swept least recently."""
 
     last_pass_at: Instant | None
     """End of the last sweep. Null before the first sweep."""
@@ -81,7 +81,7 @@ class SettingNotRead(Response):
 
     name: Annotated[str, Field(examples=["LUCIUS_JOBS_TABLE"])]
     instead: str
-    """Setting that replaces this one."""
+    """Setting that replaces this setting."""
 
 
 class Ready(Response):
@@ -90,11 +90,12 @@ class Ready(Response):
     status: Literal["ready"]
     ledger: Literal["tables", "memory"]
     auth: Literal["jwt", "none"]
-    """`none`: tokens are not checked, and every caller has full access."""
+    """Authentication mode. `jwt`: LUCIUS checks tokens. `none`: LUCIUS checks no tokens, and every caller has full
+    access."""
     protocols: ProtocolSource
     build: Build
     dependencies: dict[str, DependencyState]
-    """`tables`, `blob`, `servicebus`, `durable`."""
+    """State of the dependencies `tables`, `blob`, `servicebus` and `durable`."""
     sweeper: SweeperState
     settings_not_read: list[SettingNotRead]
-    """Settings without an effect. Empty if every setting that is set has one."""
+    """Settings that are set and have no effect. Empty if every setting that is set has an effect."""

@@ -111,7 +111,7 @@ class Step(Response):
     """Source of the mode: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG."""
     decision_reason: str
     attempt_no: Annotated[int, Field(ge=0)]
-    """Number of the current attempt, from 1. 0: never dispatched."""
+    """Number of the current attempt, from 1. 0 if the step was never dispatched."""
     max_attempts: Annotated[int, Field(ge=1)]
     lease_digest: LeaseDigest
     lease_expires_at: Instant | None
@@ -119,7 +119,7 @@ class Step(Response):
     initiated_at: Instant | None
     """Time when the current attempt was recorded."""
     backlog_since: Instant | None
-    """Time since when a backlog can explain the missing reply. Meanwhile the attempt does not time out."""
+    """Time from which a backlog can explain the missing reply. Meanwhile the attempt does not time out."""
     gated_since: Instant | None = None
     """Time when a dispatch limit of the service or lane began to delay the next attempt."""
     gated_by: str | None = None
@@ -127,7 +127,7 @@ class Step(Response):
     gated_until: Instant | None = None
     """Time of the next check of the dispatch limit."""
     attempt_deadline_at: Instant | None
-    """Time limit of the current attempt. Null if no service has ACKed it."""
+    """Time limit of the current attempt. Null if no service has ACKed the attempt."""
     deadline_at: Instant | None
     """Total time limit of the step. Null if there is no limit."""
     due_at: Instant | None
@@ -142,7 +142,7 @@ class Step(Response):
     result: StepResult | None
     """Other content of the current attempt's RESULT. Null if there is none."""
     carried: bool
-    """`true` if the result comes from the job that this job redrives; the step does not run here."""
+    """`true` if the result comes from the job that this job redrives. The step does not run in this job."""
     last_error_code: str | None
     last_error_message: str | None
     progress: Any

@@ -135,9 +135,10 @@ class RedriveRequest(ControlRequest):
     """Reason for a redrive, and its options."""
 
     ignoreDependencies: StrictBool = False
-    """Start at once, without waiting for the job's dependencies."""
+    """`true` to start immediately, without waiting for the job's dependencies."""
     withDependants: StrictBool = False
-    """Also redrive every job that failed because of this one. Returns 202 with a bulk operation."""
+    """`true` to also redrive every job that failed because of this job. The response is then 202 with a bulk
+    operation."""
 
 
 class Admission(RequestBody):

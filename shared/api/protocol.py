@@ -25,7 +25,7 @@ class ProtocolStep(Response):
     step_type: str
     service: str
     payload_schema: dict[str, Any] | None = None
-    """JSON Schema of the step's part of the payload. Absent: any object."""
+    """JSON Schema of the step's part of the payload. Absent if any object is valid."""
     ack_timeout_s: float | None = None
     lease_s: float | None = None
     heartbeat_cadence_s: float | None = None
@@ -48,7 +48,8 @@ class Protocol(Response):
     parallel: list[list[str]] | None = None
     """Groups of neighbouring steps that run in parallel."""
     ramp_percent: float | None = None
-    """Share of new jobs that follow this version; a lower version takes the others. Absent: all."""
+    """Percentage of new jobs that follow this version. The other new jobs follow a lower version. Absent if all new
+    jobs follow this version."""
     escalate: list[str] | None = None
     """Error codes that open an incident. Default: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."""
     digest: str
@@ -69,11 +70,12 @@ class ProtocolVersion(Response):
     loaded: bool
     """`true` if new jobs can follow this version: the app's files or App Configuration have it."""
     new_jobs_percent: float
-    """Share of new jobs that follow this version, without jobs whose requests name a version."""
+    """Percentage of new jobs that follow this version, without jobs whose requests name a version."""
     first_loaded_at: Instant | None
     """Time when the app first loaded the version. Null if not recorded yet."""
     jobs: int | None
-    """Jobs in flight, as of `counted_at`. Null if not counted yet, or if the caller does not see all tenants."""
+    """Number of jobs in flight, as of `counted_at`. Null if no sweep counted the jobs yet, or if the caller does not
+    see all tenants."""
     protocol: Protocol
 
 

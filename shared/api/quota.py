@@ -45,7 +45,7 @@ class QuotaRule(Response):
     max_per_hour: int | None = None
     """Maximum starts per hour."""
     burst: int | None = None
-    """Maximum starts at once."""
+    """Maximum starts at the same time."""
     max_staged: int | None = None
     """Maximum waiting jobs of the tenant."""
     emergency_max_active: int | None = None
@@ -53,15 +53,16 @@ class QuotaRule(Response):
     weight: int | None = None
     """Weight of the tenant in allocations among tenants. Default 1."""
     breaker: QuotaBreakerRule | None = None
-    """Circuit breaker: stops admission while too many jobs fail, then admits at most 32."""
+    """Circuit breaker. Stops admission when `failure_rate` is reached, and admits at most 32 jobs at a time after
+    `cooldown_s`."""
 
 
 class QuotaHold(Response):
-    """A hold: no job is admitted."""
+    """Hold of a quota, which stops admission."""
 
     reason: str | None
-    """First 200 characters of the reason; the quota's log has the whole reason. Null if the quota is over all tenants,
-    and the caller does not see all tenants."""
+    """First 200 characters of the reason. The quota's log has the whole reason. Null if the quota is over all
+    tenants, and the caller does not see all tenants."""
     actor: str | None
     """Actor. Null in the same case as `reason`."""
     at: Instant
@@ -70,7 +71,7 @@ class QuotaHold(Response):
 
 
 class QuotaThrottle(QuotaHold):
-    """A throttle: a temporary rate, in addition to the limits."""
+    """Throttle of a quota: a temporary rate, in addition to the limits."""
 
     max_per_hour: int
 
@@ -119,7 +120,7 @@ class Quota(Response):
     name: str | None
     """Quotas over all tenants only: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."""
     type: str | None
-    """Job type of the quota. `*`, for tenant `*` only: each job type."""
+    """Job type of the quota. `*` for each job type, with tenant `*` only."""
     source: str | None
     """Source of the quota, trimmed and lower-cased."""
     etag: str
@@ -127,24 +128,24 @@ class Quota(Response):
     rule: QuotaRule | None
     """Limits set for this quota."""
     in_force: QuotaRule | None
-    """Limits in effect. Null if there are none."""
+    """Limits in effect. Null if no limits are in effect."""
     ruled_by: str | None
     """Source of the limits in effect: `own`, `*` (limits for every tenant) or the name of a setting."""
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
     breaker: QuotaBreaker | None
-    """State of the circuit breaker. Null if the limits in effect have none."""
+    """State of the circuit breaker. Null if the limits in effect have no circuit breaker."""
     active: int | None
     """Number of active jobs. Null for tenant `*`."""
     staged: int | None
-    """Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started; other quotas count
+    """Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started. Other quotas count
     the jobs in their waiting queues."""
     tokens: int | None
-    """Starts that the rate allows now. Null if no rate is in effect."""
+    """Number of starts that the rate allows now. Null if no rate is in effect."""
     next_start_at: Instant | None
     """Time when the rate allows the next start. Null if a job can start now, or if no rate is in effect."""
     shares: list[QuotaShare] | None
-    """Limits over all tenants only. Share of each tenant; for a caller of one tenant, only that tenant's."""
+    """Limits over all tenants only. Share of each tenant or, for a caller of one tenant, the share of this tenant."""
     oldest_wait_at: Instant | None
     """Time when the first job of the waiting queue started to wait."""
     links: QuotaLinks
@@ -161,17 +162,17 @@ class QuotaChange(Response):
     """A quota before and after a change. The counts are current."""
 
     changed: bool
-    """`false` if the quota had these settings already; nothing was written."""
+    """`false` if the quota already had these settings, so that LUCIUS wrote nothing."""
     before: dict[str, Any]
-    """`rule`, `hold` and `throttle` before. Null if there was none."""
+    """`rule`, `hold` and `throttle` before the change. A value that was not set is null."""
     after: dict[str, Any]
-    """`rule`, `hold` and `throttle` now."""
+    """`rule`, `hold` and `throttle` after the change."""
     quota: Quota
     dryRun: bool = False
     released: int | None = None
-    """Dry run: number of waiting jobs that would be admitted at once, counted to 1,000."""
+    """Dry run only. Number of waiting jobs that the change admits immediately, counted to 1,000."""
     held_back: int | None = None
-    """Dry run: number of jobs that would continue to wait for this quota, counted to 1,000."""
+    """Dry run only. Number of jobs that continue to wait for this quota, counted to 1,000."""
 
 
 class WaitingJob(Response):
@@ -189,14 +190,15 @@ class WaitingJob(Response):
     gate: str
     """Description of the quota that the job waits for."""
     why: ShutName
-    """HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many
-    of its jobs failed. LINE: other jobs are ahead of it."""
+    """Reason for the wait. HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is
+    reached. BREAKER: the circuit breaker is open or half-open. LINE: other jobs are ahead in the waiting queue."""
     nextEligibleAt: Instant | None
     """Estimated start. Null if time alone does not start the job.
 
-    Start by `why`: HELD: after the quota is resumed.
-    FULL: after a job of this quota ends, or after an allocation over all tenants. RATE: when the rate allows it.
-    BREAKER: after enough jobs have succeeded. LINE: after the jobs ahead of it."""
+    Start by `why`: HELD: after the quota is resumed. FULL: after a job of this quota ends, or after an allocation over
+    all tenants. RATE: when the rate allows the start. BREAKER: when the circuit breaker allows the start. LINE: after
+    the jobs that are ahead.
+    """
     waits_for: str | None = None
     """`quota_wait` and the position, in one sentence."""
     quota_wait: QuotaWait | None = None
@@ -212,7 +214,7 @@ class WaitingPage(Response):
 
 
 class QuotaLogEntry(Response):
-    """Entry of a quota's log: numbered without gaps, chained to the previous entry by its hash."""
+    """Entry of a quota's log. Entries are numbered without gaps, and each entry has the hash of the previous entry."""
 
     gate_id: GateId
     seq: Annotated[int, Field(ge=1)]
@@ -221,7 +223,8 @@ class QuotaLogEntry(Response):
     reason: str
     at: Instant
     data: dict[str, Any]
-    """States `before` and `after`, and `breaker` if its state changed. JOB_ADMITTED: `after` has the `job_id`."""
+    """States `before` and `after`, and `breaker` if the state of the breaker changed. JOB_ADMITTED: `after` has the
+    `job_id`."""
     prev_hash: str
     hash: str
 

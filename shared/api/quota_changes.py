@@ -57,8 +57,8 @@ class BreakerChange(RequestBody):
 
 
 class RuleChange(RequestBody):
-    """JSON merge patch (RFC 7396) of a quota's limits: a number sets a limit, null removes it, omitted fields keep
-    their values."""
+    """JSON merge patch (RFC 7396) of a quota's limits. A number sets a limit, null removes the limit, and omitted
+    fields keep their values."""
 
     reason: Why
     """Reason, one line. Recorded in the quota's log."""
@@ -67,16 +67,16 @@ class RuleChange(RequestBody):
     max_per_hour: _Number | None = None
     """Maximum starts per hour."""
     burst: _Number | None = None
-    """Maximum starts at once. Default: the starts of one minute. Only with `max_per_hour`."""
+    """Maximum starts at the same time. Default: the starts of one minute. Only with `max_per_hour`."""
     max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(to_integer)] | None = None
-    """Tenant quotas only. Maximum waiting jobs; above it requests are refused. Default 1,000."""
+    """Tenant quotas only. Maximum waiting jobs, above which LUCIUS refuses requests. Default 1,000."""
     emergency_max_active: _Number | None = None
     """Tenant quotas only. Maximum active jobs of priority `emergency` that are exempt from every limit and rate."""
     weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None
     """Tenant quotas only. Weight of the tenant in allocations among tenants. Default 1."""
     breaker: BreakerChange | None = None
-    """Job type quotas only. Circuit breaker: stops admission while too many jobs fail, then admits at most 32. `{}`:
-    one with defaults."""
+    """Job type quotas only. Circuit breaker. Stops admission when `failure_rate` is reached, and admits at most 32
+    jobs at a time after `cooldown_s`. `{}` sets a breaker with the default values."""
 
     def patch(self) -> dict[str, Any]:
         """Returns the members of the limits that the caller sent."""
@@ -94,7 +94,7 @@ class BreakerReset(RequestBody):
 
 
 class Resume(RequestBody):
-    """Quota whose hold and throttle end, and the reason."""
+    """Quota to resume, and the reason."""
 
     tenant: _Name | None = None
     """Tenant of the quota. Default: the caller's tenant."""
@@ -122,6 +122,6 @@ class Slowdown(Resume):
     """Quota to throttle, and the reason."""
 
     max_per_hour: _Number
-    """Maximum starts per hour. The lower of this and the rate of the quota's limits is in effect."""
+    """Maximum starts per hour. The lower of this rate and the rate of the quota's limits is in effect."""
     until: _Until | None = None
     """End of the throttle, at most 2200-01-01. Default: until a resume."""

@@ -16,7 +16,7 @@ from shared.core.jobs.states import JobStatus, StepStatus
 
 
 class Spent(Response):
-    """Seconds, by use."""
+    """Seconds of a job or step, by use."""
 
     queue_s: float
     """Seconds in which only LUCIUS's own dispatch was outstanding."""
@@ -61,7 +61,8 @@ class Operations(Response):
     episodes: Operation
     """Orchestration episodes: starts and received events. A timer without work is not counted."""
     beyond: dict[str, int]
-    """Number of events that a job without faults does not have, by type. They explain a count above its bound."""
+    """Number of events that a job without faults does not have, by type. These events explain a count above its
+    bound."""
 
 
 class StepReceipt(Spent):
@@ -73,12 +74,12 @@ class StepReceipt(Spent):
 
 
 class Receipt(Response):
-    """Time and operations breakdown of a job. Steps that run in parallel each count the time that they share."""
+    """Time and operations breakdown of a job. Each of several parallel steps counts the shared time in full."""
 
     jobId: JobId
     status: JobStatusName
     until: Instant
-    """End of the job, or now."""
+    """Time when the job ended, or the current time."""
     elapsed_s: float
     total: Spent
     attempts_total: int
@@ -90,7 +91,7 @@ class Receipt(Response):
 
 
 class ReceiptGroup(Response):
-    """Sums for the jobs that have one value in common."""
+    """Sums for the jobs of one job type, source or priority."""
 
     jobs: int
     elapsed_s: float
@@ -107,7 +108,8 @@ class ReceiptSums(Response):
     jobs: int
     """Number of jobs in this page. All sums are over these jobs."""
     unreadable: int
-    """Number of jobs in this page that are not in the sums, since their rows or archived bundles cannot be read."""
+    """Number of jobs in this page that are not in the sums, because LUCIUS cannot read their rows or archived
+    bundles."""
     by_status: dict[JobStatusName, int]
     elapsed_s: float
     total: Spent
@@ -115,7 +117,7 @@ class ReceiptSums(Response):
     replies_ignored: int
     operations: Operations
     groups: dict[str, ReceiptGroup] | None = None
-    """With `by`: the same sums per job type, source or priority. "": jobs without a source."""
+    """With `by` only. Sums per job type, source or priority. The key "" has the jobs without a source."""
     next: Cursor
     partial: Partial
 

@@ -25,7 +25,7 @@ class RejectedLine(Response):
     """Id of the rejected message, the same for every delivery of the message."""
     received_at: Instant
     tenant: str | None
-    """Tenant that the message names. Null if it names none, or cannot be read."""
+    """Tenant that the message names. Null if the message names no tenant or is unreadable."""
     reason: Annotated[str, Field(examples=["UNKNOWN_JOB"])]
     detail: str
     lane: int
@@ -46,11 +46,11 @@ class RejectedPage(Response):
 
 
 class WhatIf(Response):
-    """Result that a redrive would have now."""
+    """Result of a redrive now."""
 
     outcome: str
-    """MOVED: the message would change its job. IGNORED: the job would record it without effect. REJECTED: no job can
-    accept it."""
+    """MOVED: the message changes its job. IGNORED: the job records the message without effect. REJECTED: no job can
+    accept the message."""
     why: str | None
 
 
@@ -61,7 +61,7 @@ class RejectedMessage(RejectedLine):
     """Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if
     the message was dead-lettered."""
     what_if: WhatIf | None = None
-    """Result that a redrive would have now. Set in the response of `GET` only."""
+    """Result of a redrive now. Set in the response of `GET` only."""
 
 
 class SweepAction(Response):

@@ -25,9 +25,9 @@ class ReplayBody(RequestBody):
     """Reason, one line. Recorded in the history of both jobs."""
     mode: Annotated[ReplayModeName, Field(examples=["compare"])] = "rerun"
     """Purpose, recorded in the history. `rerun`: the work is needed again. `compare`: the results are compared with
-    those of the original. Both run the same steps, and both can be compared."""
+    those of the original. Replays of both modes run the same steps and can be compared."""
     priority: Literal["low", "normal", "high", "emergency"] | None = None
-    """Priority, as in a job request. Default: that of the original."""
+    """Priority, as in a job request. Default: the priority of the original."""
 
 
 class ReplayLinks(JobLinks):
@@ -44,9 +44,10 @@ class Replay(Response):
     replay_of: JobId
     mode: ReplayModeName
     output_ref: Reference
-    """Folder of the output, in the tenant's workspace. The `output_ref` of the original is not written."""
+    """Folder of the output, in the tenant's workspace. The replay does not write to the `output_ref` of the
+    original."""
     output_kept_until: Instant | None
-    """Earliest time after which the output may be deleted. Null if it is retained without a limit."""
+    """Earliest time after which the output may be deleted. Null if the output is retained without a limit."""
     created_at: Instant
     links: ReplayLinks
 

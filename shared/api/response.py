@@ -108,11 +108,11 @@ class Problem(Response):
     detail: str
     """Error and next step, for people."""
     errors: Annotated[list[FieldError], Field(max_length=MAX_REQUEST_ERRORS)]
-    """Errors in the request's content. Empty for other errors. `detail` states if there are more."""
+    """Errors in the request's content. Empty for other errors. `detail` states if there are more errors."""
     correlation_id: str
     """`X-Correlation-Id` of the response, also in the logs."""
     complete_until: str | None = None
-    """HEADS_INCOMPLETE only. End of the last window that can be signed. Null if there is none yet."""
+    """HEADS_INCOMPLETE only. End of the last window that LUCIUS can sign. Null if LUCIUS cannot sign any window yet."""
     earliest: str | None = None
     """CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`."""
     jobId: JobId | None = None
@@ -124,7 +124,7 @@ class Problem(Response):
     living: int | None = None
     """TENANT_LIVE only. Number of jobs that have not ended, at most 1,000."""
     reason: str | None = None
-    """STILL_NOT_APPLICABLE only. Reason why no job accepts the message."""
+    """STILL_NOT_APPLICABLE only. Reason for the failed redrive of the message."""
 
 
 def to_integer(value: Any) -> Any:

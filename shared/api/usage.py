@@ -14,11 +14,11 @@ from shared.ports.usage import SeenSource as SourceRow
 
 
 class UsageSum(Response):
-    """Jobs, by hour of creation."""
+    """Counts of jobs, by hour of creation."""
 
     created: int
     admitted: int
-    """Number of jobs admitted, at once or after waiting."""
+    """Number of jobs admitted, immediately or after a wait."""
     staged: int
     """Number of jobs that waited for quotas or for other jobs."""
     ended: int
@@ -27,7 +27,7 @@ class UsageSum(Response):
     wait_p50_s: int | None
     """Median wait in seconds of admitted jobs, rounded up to a bucket. Null if no job was admitted."""
     wait_p95_s: int | None
-    """95th percentile of the same."""
+    """95th percentile of the wait in seconds of admitted jobs, rounded up to a bucket. Null if no job was admitted."""
     active_peak: int
     """Maximum number of active jobs, sampled by the sweeper once a minute."""
 
@@ -41,9 +41,10 @@ class UsageReport(Response):
     until: Instant
     total: UsageSum
     groups: dict[str, UsageSum] | None = None
-    """With `by`: the same per job type, source ("" for jobs without one) or hour."""
+    """With `by` only. Counts per job type, source or hour. The key "" has the jobs without a source."""
     partial: bool
-    """`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are missing."""
+    """`true` if the most recent hours, which have no rollup yet, have more than 5,000 jobs. The counts then omit
+    some jobs."""
 
 
 class SeenSource(Response):
@@ -56,7 +57,7 @@ class SeenSource(Response):
     last_job: JobId
     """First job that an instance created in the last hour in which the source was used; not the last job."""
     last_at: Instant
-    """Start of the last hour in which the source was used; `first_at` if that is later."""
+    """Start of the last hour in which the source was used, or `first_at` if `first_at` is later."""
     active: int | None
     """Number of active jobs of the source. Null if the source has no quota of its own."""
     staged: int | None

@@ -13,8 +13,8 @@ _STARTS_AFTER = {
     BlockReason.HELD: "the quota is resumed",
     BlockReason.FULL: "a job of this quota ends",
     BlockReason.RATE: "the rate allows its start",
-    BlockReason.BREAKER: "enough jobs of this type have succeeded",
-    BlockReason.LINE: "the jobs ahead of it",
+    BlockReason.BREAKER: "the breaker allows its start",
+    BlockReason.LINE: "the jobs ahead have started",
 }
 
 

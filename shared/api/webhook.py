@@ -37,7 +37,7 @@ _Names = Annotated[list[_Name], Field(min_length=1, max_length=MAX_NAMES)]
 
 def _labelled(value: dict[str, str]) -> dict[str, str]:
     if not value:
-        raise ValueError("must name a label; omit it to match every job")
+        raise ValueError("must have at least one label; omit labels to match every job")
     return value
 
 

@@ -77,10 +77,10 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "title": "LUCIUS on Service Bus",
             "version": version_text(build),
             "description": (
-                "LUCIUS sends a directive for each attempt of a step to the topic of the job's lane; the step's "
-                "platform service replies on the reply topic of the same lane with ACK, HEARTBEAT and RESULT. "
-                "Messages may be delivered more than once. Unknown fields are ignored on both sides. A message "
-                "that cannot be read, or names no job, is stored with its reason (`GET /v1/rejected`)."
+                "LUCIUS sends a directive for each attempt of a step to the topic of the job's lane. The step's "
+                "platform service replies on the reply topic of the same lane with ACK, HEARTBEAT and RESULT. Service "
+                "Bus can deliver a message more than once. Both sides ignore unknown fields. LUCIUS stores an "
+                "unreadable message, and a message without a job, with the reason (`GET /v1/rejected`)."
             ),
             "license": {"name": "MIT"},
         },
@@ -113,8 +113,8 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "directives": _channel(
                 DIRECTIVE_TOPIC_PREFIX,
                 names.lanes,
-                "Directives of one lane. Each platform service has a subscription of its own, named as the service, "
-                "whose rule is a correlation filter on `step_type`.",
+                "Directives of one lane. Each platform service has its own subscription, with the name of the "
+                "service. The rule of the subscription is a correlation filter on `step_type`.",
                 ["directive"],
                 {
                     "subscription": "the service's name, for example `ocr`",
@@ -127,24 +127,25 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "replies": _channel(
                 names.reply_prefix,
                 names.lanes,
-                "Replies of one lane. LUCIUS reads the JSON body only; application properties and message id are free.",
+                "Replies of one lane. LUCIUS reads only the JSON body. Application properties and message id can have "
+                "any value.",
                 replies,
                 {"subscription": names.reply_subscription, "lockDuration": "PT1M", "maxDeliveryCount": 10},
             ),
             "events": {
                 "address": "/v1/events",
                 "title": "Public events",
-                "description": "Feed of a tenant, unless `LUCIUS_EVENTS` is `off`: exactly once, ordered per job, "
-                "quota or incident, numbered without gaps. It is read in pages (OpenAPI); their `events` are these "
-                "messages.",
+                "description": "Feed of a tenant: exactly once, ordered per job, quota or incident, numbered without "
+                "gaps. `GET /v1/events` returns pages with these messages as `events`. With `LUCIUS_EVENTS=off` "
+                "there is no feed.",
                 "servers": [{"$ref": "#/servers/api"}],
                 "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
             },
             "eventsTopic": {
                 "address": EVENTS_TOPIC,
                 "title": EVENTS_TOPIC,
-                "description": "With `LUCIUS_EVENTS=topic`: the feeds of all tenants, at least once, ordered per feed. "
-                "Each team has its own subscription.",
+                "description": "Feeds of all tenants, at least once, ordered per feed. Requires "
+                "`LUCIUS_EVENTS=topic`. Each team has its own subscription.",
                 "servers": [{"$ref": "#/servers/servicebus"}, {"$ref": "#/servers/laptop"}],
                 "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
                 "bindings": {"amqp1": {}},
@@ -159,7 +160,7 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "sendDirective": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/directives"},
-                "summary": "One attempt of one step. Without a fault, each attempt is published exactly once.",
+                "summary": "One attempt of one step. Without a fault, LUCIUS publishes each attempt exactly once.",
                 "messages": [{"$ref": "#/channels/directives/messages/directive"}],
                 "reply": {
                     "channel": {"$ref": "#/channels/replies"},
@@ -171,9 +172,9 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
                 "action": "receive",
                 "channel": {"$ref": "#/channels/replies"},
                 "summary": (
-                    "A reply changes its job only with the tenant, attempt and lease of the step's current attempt; "
-                    "late, stale and repeated ones are recorded. Send the ACK on receipt, before the work is queued, "
-                    "and heartbeats while it waits or runs."
+                    "A reply changes its job only with the tenant, attempt and lease of the step's current attempt. "
+                    "LUCIUS records late, stale and repeated replies. Send the ACK on receipt, before the service "
+                    "queues the work. Send heartbeats while the work waits or runs."
                 ),
                 "messages": [{"$ref": f"#/channels/replies/messages/{name}"} for name in replies],
                 "bindings": {"amqp1": {}},
@@ -265,11 +266,11 @@ def _components() -> JsonObject:
         "schemas": found,
         "correlationIds": {
             "job": {
-                "description": "Correlation id of the job, the same in every message about it.",
+                "description": "Correlation id of the job, the same in every message about the job.",
                 "location": "$message.payload#/correlation_id",
             },
             "event": {
-                "description": "Correlation id of the job, in an event about it.",
+                "description": "Correlation id of the job, in an event about the job.",
                 "location": "$message.payload#/data/correlationId",
             },
         },

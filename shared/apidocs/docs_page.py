@@ -40,13 +40,12 @@ _CONFIGURATION = {
 
 #: the page as HTML; its links are relative, so that it also works behind a path of a proxy
 PAGE = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-    '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    '<meta name="color-scheme" content="light dark"><title>LUCIUS API</title></head><body>'
-    '<noscript><h1>LUCIUS API</h1><p>This page needs JavaScript. Without it, read the <a href="openapi.json">OpenAPI '
-    'document</a> and the <a href="problems">error codes</a>.</p></noscript>'
-    f'<script id="api-reference" data-configuration="{escape(json.dumps(_CONFIGURATION))}"></script>'
-    f'<script src="docs/{SCRIPT}" integrity="{INTEGRITY}"></script></body></html>'
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, '
+    'initial-scale=1"><meta name="color-scheme" content="light dark"><title>LUCIUS '
+    "API</title></head><body><noscript><h1>LUCIUS API</h1><p>This page needs JavaScript. Without JavaScript, read the "
+    '<a href="openapi.json">OpenAPI document</a> and the <a href="problems">error codes</a>.</p></noscript><script '
+    f'id="api-reference" data-configuration="{escape(json.dumps(_CONFIGURATION))}"></script><script '
+    f'src="docs/{SCRIPT}" integrity="{INTEGRITY}"></script></body></html>'
 )
 
 

@@ -124,7 +124,10 @@ def _attributes(type_: PublicType) -> JsonObject:
             "pattern": "^[0-9]{20}$",
             "description": "Number in the tenant's feed: 20 digits, without gaps.",
         },
-        "jobseq": {**_NUMBER, "description": "Number of the row of its subject that produced the event."},
+        "jobseq": {
+            **_NUMBER,
+            "description": "Number of the source row: in the job's events, or in the log of the subject.",
+        },
         **({"traceparent": _TEXT} if _subject(type_) == "job" else {}),
     }
 
@@ -134,7 +137,7 @@ def _data(type_: PublicType) -> JsonObject:
         "eventId": _TEXT,
         "eventType": {"const": type_.value},
         "timestamp": _INSTANT,
-        "tenant": {**_TEXT, "description": "Tenant of the event. `=platform`: no tenant."}
+        "tenant": {**_TEXT, "description": "Tenant of the event. `=platform` if the event belongs to no tenant."}
         if type_ in OF_LOGS
         else _TEXT,
         **_ABOUT[_subject(type_)],

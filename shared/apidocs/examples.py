@@ -89,9 +89,9 @@ REQUESTS: JsonObject = {
     "ReplayBody": {"reason": "the service has a new release", "mode": "compare"},
     "Admission": {"reason": "the customer is on the phone"},
     "BreakerReset": {"reason": "the service was repaired"},
-    "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "it sends blank pages"},
+    "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "the scanner sends blank pages"},
     "Slowdown": {"tenant": "acme", "max_per_hour": 60, "reason": "month end", "until": "2126-02-01T00:00:00Z"},
-    "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "it was repaired"},
+    "Resume": {"tenant": "acme", "source": "scanner-7", "reason": "the scanner was repaired"},
     "TicketRequest": {"path": "/v1/events"},
     "QueryRequest": {
         "query": "query ($after: String) { events(after: $after) { next events { id type data } } }",
@@ -318,7 +318,9 @@ def _planned() -> _Story:
 def _failed(running: Record, story: _Story) -> Record:
     """Returns the job as it would be if its service had failed it."""
     other = _Story(running, [], story.now)
-    other.replied(12.5, "RESULT", status="FAILED_FINAL", error={"code": "PDF_ENCRYPTED", "message": "it is locked"})
+    other.replied(
+        12.5, "RESULT", status="FAILED_FINAL", error={"code": "PDF_ENCRYPTED", "message": "the document is locked"}
+    )
     return other.record
 
 

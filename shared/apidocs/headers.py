@@ -15,8 +15,8 @@ PARAMETERS: JsonObject = {
         "required": False,
         "schema": {"type": "string"},
         "description": (
-            "Correlation id of this request: at most 128 printable ASCII characters; any other value is replaced. It "
-            "is in the response, in the logs and, if the job request has none, in the job."
+            "Correlation id of this request, at most 128 printable ASCII characters. The API replaces any other "
+            "value. The id is in the response, in the logs and, if the job request has no correlation id, in the job."
         ),
     },
     "IfNoneMatch": {
@@ -24,7 +24,7 @@ PARAMETERS: JsonObject = {
         "in": "header",
         "required": False,
         "schema": {"type": "string"},
-        "description": "ETags of earlier responses, separated by commas. Returns 304 if one of them is current.",
+        "description": "ETags of earlier responses, separated by commas. Returns 304 if one of these ETags is current.",
     },
 }
 
@@ -34,9 +34,9 @@ def _header(description: str, *, required: bool = True, **schema: Any) -> JsonOb
 
 
 HEADERS: JsonObject = {
-    "X-Correlation-Id": _header("Correlation id of the request, or a new one.", minLength=1, maxLength=128),
+    "X-Correlation-Id": _header("Correlation id of the request, or a new id.", minLength=1, maxLength=128),
     "ETag": _header(
-        "ETag of the body, for `If-None-Match`; the ETag of a quota is that of its limits, for `If-Match`.",
+        "ETag of the body, for `If-None-Match`. For a quota, the ETag of its limits, for `If-Match`.",
         pattern='^"[0-9a-f]{32}"$',
     ),
     "PageETag": _header("ETag of a page. Absent for streams.", required=False, pattern='^"[0-9a-f]{32}"$'),
@@ -48,7 +48,7 @@ HEADERS: JsonObject = {
         "`true` if the job, bulk operation or webhook existed already.", required=False, enum=["true"]
     ),
     "JobLocation": _header(
-        "Path of the job, if the body is one.", required=False, pattern=r"^/v1/jobs/[A-Za-z0-9_-]+$"
+        "Path of the job, if the body is a job.", required=False, pattern=r"^/v1/jobs/[A-Za-z0-9_-]+$"
     ),
     "Preference-Applied": _header(
         "Maximum number of seconds that the server waits for the job to end (RFC 7240). Absent without a wait.",
@@ -63,10 +63,12 @@ HEADERS: JsonObject = {
     "Vary": _header("The response depends on `Accept`.", enum=["Accept"]),
     "Deprecation": _header("Time when this path was deprecated (RFC 9745).", pattern="^@[0-9]+$"),
     "RunLink": _header(
-        "Path of the rest of the log, as `next`. Absent for streams, and if nothing can follow.", required=False
+        "Path of the rest of the log, as `next`. Absent for streams, and at the end of the log of a run that has "
+        "ended.",
+        required=False,
     ),
     "RunLocation": _header("URL of the artifact, valid for five minutes."),
-    "Link": _header("Path that replaces this one, as `successor-version`."),
+    "Link": _header("Path that replaces this path, as `successor-version`."),
     "Cache-Control": _header(
         "Cache policy. Errors, and responses that can contain a secret, must not be cached.",
         enum=[OWN, PUBLIC, IMMUTABLE, NO_STORE],

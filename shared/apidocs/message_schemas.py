@@ -66,7 +66,7 @@ def legacy_result() -> JsonObject:
     }
     del document["properties"]["type"]
     document["required"] = [*IDENTITY, "status"]
-    return document | {"title": "LegacyResult", "description": "Older form of a failure."}
+    return document | {"title": "LegacyResult", "description": "Older form of a failed RESULT."}
 
 
 def callback(kind: ReplyType) -> JsonObject:

@@ -61,13 +61,13 @@ _AUTHENTICATION = {
         "scheme": "bearer",
         "bearerFormat": "JWT",
         "description": (
-            "An access token of the configured issuer. Its scopes (`scp`, `scope`) or roles (`roles`) grant access:\n\n"
-            "- `orch:read` reads\n- `orch:operate` submits, controls and redrives\n- `orch:quota` sets limits\n"
-            "- `orch:audit` reads signed heads and anchors\n- `orch:admin`, as a role only, is for admin routes and "
-            "rejected messages\n\nJobs of other tenants are not found (404); a request for another tenant returns 403. "
-            "The roles `orch:all-tenants:read` and `orch:all-tenants:operate` remove this restriction, for reading "
-            "and for changing jobs. On a laptop: `make up AUTH=1`, then `lucius login`. With "
-            "`LUCIUS_AUTH_MODE=none`, which Azure refuses, tokens are not checked."
+            "An access token of the configured issuer. Its scopes (`scp`, `scope`) or roles (`roles`) grant "
+            "access:\n\n- `orch:read` reads\n- `orch:operate` submits, controls and redrives\n- `orch:quota` sets "
+            "limits\n- `orch:audit` reads signed heads and anchors\n- `orch:admin`, as a role only, is for admin "
+            "routes and rejected messages\n\nA request for a job of another tenant returns 404. A request that names "
+            "another tenant returns 403. The role `orch:all-tenants:read` removes this restriction for reading, and "
+            "`orch:all-tenants:operate` for changing jobs.\n\nTo get a token on a laptop, run `make up AUTH=1`, then "
+            "`lucius login`. With `LUCIUS_AUTH_MODE=none` the API checks no tokens. An app in Azure refuses this mode."
         ),
     },
     "callback": {
@@ -75,8 +75,9 @@ _AUTHENTICATION = {
         "scheme": "bearer",
         "bearerFormat": "lc1",
         "description": (
-            "`callback_urls.token` of a directive. It is valid for one attempt of one step, for a short time; each "
-            "response has a new one while the attempt is in progress."
+            "`callback_urls.token` of a directive. The token is valid for one attempt of one step: before the ACK "
+            "until the end of the job's total time, then until one `lease_s` after the end of the lease. Each "
+            "response has a new token while the attempt is in progress."
         ),
     },
 }

@@ -85,7 +85,7 @@ _LabelName = Annotated[str, AfterValidator(_one_line), Field(max_length=_MAX_LAB
 def _few_labels(value: Any) -> Any:
     """Refuses too many labels before the model would report each invalid one."""
     if isinstance(value, dict) and len(value) > MAX_LABELS:
-        raise ValueError(f"must be at most {MAX_LABELS}")
+        raise ValueError(f"must have at most {MAX_LABELS} labels")
     return value
 
 
@@ -217,5 +217,5 @@ class Envelope(BaseModel):
     @classmethod
     def _known_major(cls, value: str) -> str:
         if value.split(".")[0] != SCHEMA_MAJOR:
-            raise ValueError(f'is not supported: this service takes "{SCHEMA_MAJOR}.x"')
+            raise ValueError(f'must be "{SCHEMA_MAJOR}.x": version {value} is not supported')
         return value

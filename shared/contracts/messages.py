@@ -57,7 +57,7 @@ class Callbacks(BaseModel):
     result: str
     heartbeat: str
     token: str = Field(repr=False)
-    """Value for `Authorization: Bearer`. Valid for this attempt only; keep it secret."""
+    """Value for `Authorization: Bearer`. Valid for this attempt only. Keep the token secret."""
 
 
 class Directive(BaseModel):
@@ -74,21 +74,22 @@ class Directive(BaseModel):
     attempt_no: int
     """Attempt number, from 1."""
     lease_id: str
-    """Lease of this attempt; every reply must have it."""
+    """Lease of this attempt, which every reply must have."""
     input_ref: Reference
-    """Input: the job's document, or the result of the previous step; after a group, the result of its last step."""
+    """Input of the step: the job's document, or the result of the previous step. After a group, the result of the
+    group's last step."""
     input_refs: dict[str, Reference] | None = None
-    """After a group only. Result of each of its steps, by step id."""
+    """After a group only. Result of each step of the group, by step id."""
     workspace_ref: Reference
     """Folder of this attempt."""
     output_ref: Reference
     """Destination of the job's output."""
     final: bool
-    """`true` if this step's result is the job's: for the last step, and for each step of a last group."""
+    """`true` if this step's result is the result of the job: for the last step, and for each step of a last group."""
     final_index: int | None = None
     """Last group only. Index in the group, from 0. If `output_ref` names a blob, the first step writes it."""
     first_job_id: str | None = None
-    """Redrives only. First job of the chain of redrives; this job may replace results of that chain."""
+    """Redrives only. First job of the chain of redrives. This job may replace results of that chain."""
     payload: Any
     """The step's part of the job's payload."""
     mode: str
@@ -199,8 +200,8 @@ class Reply(BaseModel):
     result_ref: LooseReference | None = None
     """RESULT only. Result of the step: the next step's `input_ref`. Default: `output_ref`."""
     output_ref: LooseReference | None = None
-    """RESULT only. Output that the step wrote to the caller's `output_ref`. The job's
-    `final_output` is that of the last step, or of the first step of a last group."""
+    """RESULT only. Output that the step wrote to the caller's `output_ref`. The job's `final_output` is the output
+    of the last step, or of the first step of a last group."""
     artifacts: Annotated[list[Artifact], Field(max_length=MAX_ARTIFACTS)] | None = None
     """RESULT only. Additional outputs of the step."""
     input_digests: Any = None
@@ -210,7 +211,7 @@ class Reply(BaseModel):
     metrics: dict[str, Any] | None = None
     """RESULT only. Metrics of the step, in the service's own form."""
     reason: str | None = None
-    """RESULT only. Reason of the failure, in words; older form of `error.message`."""
+    """RESULT only. Reason of the failure, in words. Older form of `error.message`."""
 
     progress: Annotated[Any, BeforeValidator(_small_progress)] = None
     """ACK and HEARTBEAT only. Maximum 4,096 bytes of JSON. A larger value is ignored, and the rest of the reply is

@@ -91,7 +91,7 @@ class ProtocolDefinition(BaseModel):
         order = [step.step_id for step in self.steps]
         named = [name for group in self.parallel for name in group]
         if unknown := sorted(set(named) - set(order)):
-            raise ValueError(f"parallel names no step of this protocol: {', '.join(unknown)}")
+            raise ValueError(f"parallel names unknown steps: {', '.join(unknown)}")
         if len(named) != len(set(named)):
             raise ValueError("parallel names a step twice")
         for group in self.parallel:
@@ -107,5 +107,5 @@ class ProtocolDefinition(BaseModel):
         if twice:
             raise ValueError(f"duplicate step_id: {', '.join(twice)}")
         if sum(step.step_type == PACK for step in self.steps) > 1:
-            raise ValueError(f"a job has one log: at most one step has the step_type {PACK}")
+            raise ValueError(f"at most one step can have the step_type {PACK}, because a job has one log")
         return self

@@ -28,7 +28,8 @@ def uri_pattern(schemes: Iterable[str]) -> str:
 
 
 class Reference(BaseModel):
-    """`{"uri": ...}`. Other fields are forwarded unchanged; no field can contain a credential."""
+    """Reference to a document: `{"uri": ...}`. LUCIUS forwards other fields unchanged. No field can contain a
+    credential."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 

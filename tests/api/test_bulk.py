@@ -167,7 +167,7 @@ def test_a_tree_and_its_redrive(own: httpx.Client, tenant: str) -> None:
     assert [each["jobId"] for each in found["dependencies"]] == [root]
     assert [(each["jobId"], each["status"]) for each in found["dependants"]] == [(last, "WAITING_FOR_JOBS")]
     text = own.get(f"/v1/jobs/{last}/explain").json()["waits_for"]
-    assert text.startswith(f"2 of the 2 jobs that it depends on: {below} (WAITING_FOR_JOBS), {root} (")
+    assert text.startswith(f"2 of its 2 dependencies: {below} (WAITING_FOR_JOBS), {root} (")
     first = own.get(f"/v1/jobs/{root}/dependencies", params={"limit": 1}).json()
     second = own.get(f"/v1/jobs/{root}/dependencies", params={"limit": 1, "cursor": first["next"]}).json()
     both = [page["dependants"][0]["jobId"] for page in (first, second)]

@@ -16,7 +16,7 @@ def test_waiting_for_an_ack() -> None:
     assert explanation.what_if["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
     late = explain(story.record, story.after(30).now)
     assert late.waits_for == "the orchestration, which sends or ends attempt 1 of 3 of step ocr"
-    assert late.then == "That time is over; the sweeper repairs it."
+    assert late.then == "The time limit has passed, and the sweeper repairs the job."
 
 
 def test_asking_changes_nothing() -> None:

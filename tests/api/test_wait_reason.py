@@ -71,13 +71,13 @@ SLOT = "after a job of its tenant ends, or after the next allocation among tenan
             GateVerdict(OCR, BlockReason.BREAKER, LATER, allowed=0),
             None,
             "the breaker of type OCR of tenant acme, which is open until 2026-01-27T10:05:00Z",
-            "after enough jobs of this type have succeeded",
+            "after the breaker allows its start",
         ),
         (
             GateVerdict(TENANT, BlockReason.LINE),
             None,
             "the quota of tenant acme, which has other jobs ahead",
-            "after the jobs ahead of it",
+            "after the jobs ahead have started",
         ),
     ],
 )

@@ -25,7 +25,7 @@ def lines_of(body: bytes) -> list[tuple[int, bytes]]:
     """Returns the lines that are not blank, with their numbers from 1. Raises RequestError (400, 413)."""
     found = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     if len(found) > MAX_LINES:
-        detail = f"the body has {len(found)} lines, maximum {MAX_LINES}; split it"
+        detail = f"the body has {len(found)} lines, maximum {MAX_LINES}; split the body"
         raise RequestError(ProblemCode.TOO_MANY_LINES, detail)
     if not found:
         raise RequestError(ProblemCode.BATCH_EMPTY, "the body is empty; send one job request per line")

@@ -24,10 +24,7 @@ BODY_PROBLEMS = (ProblemCode.NOT_JSON, ProblemCode.LENGTH_REQUIRED, BodyTooLarge
 
 #: headers of a body whose length the host does not know (Azure/azure-functions-host#7930; `request.ContentLength > 0`
 #: in its GrpcMessageConversionExtensions.cs)
-_CHUNKED = (
-    "the body is empty: send Content-Length, not Transfer-Encoding: chunked; "
-    "Azure Functions passes chunked bodies to Python workers empty"
-)
+_CHUNKED = "Azure Functions does not support chunked bodies; send Content-Length instead of Transfer-Encoding: chunked"
 
 _Body = TypeVar("_Body", bound=BaseModel)
 

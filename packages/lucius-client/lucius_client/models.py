@@ -297,7 +297,7 @@ class DeliveryPage(Message):
 
 class DependencyState(Message):
     """
-    Dependency of the app, as this process sees it.
+    State of a dependency of the app, from the view of this process.
     """
 
     status: Literal["ok", "down"]
@@ -707,7 +707,7 @@ class Operations(Message):
     beyond: Annotated[
         dict[str, int],
         Field(
-            description="Number of events that a job without faults does not have, by type. They explain a count above its bound."
+            description="Number of events that a job without faults does not have, by type. These events explain a count above its\nbound."
         ),
     ]
 
@@ -719,7 +719,10 @@ class OverviewJobs(Message):
 
     active: Annotated[dict[str, int], Field(description="Number of jobs by status. A status without jobs is absent.")]
     at_least: Annotated[
-        bool, Field(description="`true` if the tenant has more than 1,000 such jobs: the first 1,000 are counted.")
+        bool,
+        Field(
+            description="`true` if the tenant has more than 1,000 of these jobs. `active` then counts only the first 1,000 jobs."
+        ),
     ]
     counted_at: Annotated[
         AwareDatetime | None, Field(description="End of the sweep that counted the jobs. Null before the first sweep.")
@@ -734,8 +737,10 @@ class OverviewLane(Message):
     lane: int
     topic: str
     waiting: int
-    oldest_seconds: Annotated[float, Field(description="Age of the oldest directive. 0 if none waits.")]
-    services: Annotated[dict[str, int], Field(description="Directives by service.")]
+    oldest_seconds: Annotated[
+        float, Field(description="Age of the oldest directive in seconds. 0 if no directive waits.")
+    ]
+    services: Annotated[dict[str, int], Field(description="Number of directives by service.")]
 
 
 class OverviewLatency(Message):
@@ -757,26 +762,27 @@ class OverviewMinute(Message):
     active: Annotated[
         dict[str, int] | None,
         Field(
-            description="Jobs that had not ended, by status. Null if not counted in this minute, and in the overview of one tenant."
+            description="Number of jobs that had not ended, by status. Null in the overview of one tenant, or if no sweep counted the\njobs in this minute."
         ),
     ]
-    ended: Annotated[dict[str, int], Field(description="Jobs that ended, by status.")]
-    reasons: Annotated[dict[str, int], Field(description="Jobs that ended without success, by error code.")]
+    ended: Annotated[dict[str, int], Field(description="Number of jobs that ended, by status.")]
+    reasons: Annotated[dict[str, int], Field(description="Number of jobs that ended without success, by error code.")]
     ack: Annotated[
         OverviewLatency | None,
-        Field(description="Latency until the ACK. Null if this minute has no ACK, and in the overview of one tenant."),
+        Field(description="Latency until the ACK. Null if this minute has no ACK, or in the overview of one tenant."),
     ]
     result: OverviewLatency | None
 
 
 class OverviewQuota(Message):
     """
-    Quota that is held, throttled, near its limit of active jobs, or has an open circuit breaker.
+    Quota that is held or throttled, has an open circuit breaker, or uses at least 90% of its limit of active
+    jobs.
     """
 
     id: str
     kind: Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
-    tenant: Annotated[str, Field(description="Tenant id. `*`: the quota is over all tenants.")]
+    tenant: Annotated[str, Field(description="Tenant id. `*` for a quota over all tenants.")]
     name: Annotated[str, Field(description="The quota in words.")]
     active: int
     max_active: int | None
@@ -794,18 +800,20 @@ class OverviewService(Message):
 
     service: str
     answered_at: Annotated[
-        AwareDatetime | None, Field(description="Time of the service's last reply, to about a minute.")
+        AwareDatetime | None, Field(description="Time of the service's last reply, accurate to about one minute.")
     ]
     silent_since: Annotated[
         AwareDatetime | None,
         Field(description="Time when the sweeper found the service silent. Null if the service replies."),
     ]
     waiting: Annotated[
-        int | None, Field(description="Directives that the service has not acknowledged, as of the last sweep.")
+        int | None,
+        Field(description="Number of directives that the service has not acknowledged, as of the last sweep."),
     ]
     oldest_seconds: float | None
     in_flight: Annotated[
-        int | None, Field(description="Attempts that the service has acknowledged and not ended, as of the last sweep.")
+        int | None,
+        Field(description="Number of attempts that the service has acknowledged and not ended, as of the last sweep."),
     ]
     ack: Annotated[OverviewLatency | None, Field(description="Latency of the last hour.")]
     result: OverviewLatency | None
@@ -820,7 +828,7 @@ class OverviewSubject(Message):
     id: Annotated[
         str,
         Field(
-            description="Name of the dependency or service, or id of the quota or incident. Failures and rejected messages: the most\nfrequent reason. Suspended webhooks: the tenant with the most."
+            description="Name of the dependency or service, or id of the quota or incident. For failures and rejected messages, the\nmost frequent reason. For suspended webhooks, the tenant with the most suspended webhooks."
         ),
     ]
 
@@ -853,14 +861,14 @@ class Problem(Message):
     errors: Annotated[
         list[FieldError],
         Field(
-            description="Errors in the request's content. Empty for other errors. `detail` states if there are more."
+            description="Errors in the request's content. Empty for other errors. `detail` states if there are more errors."
         ),
     ]
     correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
     complete_until: Annotated[
         str | None,
         Field(
-            description="HEADS_INCOMPLETE only. End of the last window that can be signed. Null if there is none yet."
+            description="HEADS_INCOMPLETE only. End of the last window that LUCIUS can sign. Null if LUCIUS cannot sign any window yet."
         ),
     ] = None
     earliest: Annotated[
@@ -874,7 +882,7 @@ class Problem(Message):
         int | None, Field(description="TENANT_LIVE only. Number of jobs that have not ended, at most 1,000.")
     ] = None
     reason: Annotated[
-        str | None, Field(description="STILL_NOT_APPLICABLE only. Reason why no job accepts the message.")
+        str | None, Field(description="STILL_NOT_APPLICABLE only. Reason for the failed redrive of the message.")
     ] = None
 
 
@@ -890,7 +898,7 @@ class ProtocolSource(Message):
     problems: Annotated[
         list[str] | None,
         Field(
-            description="Problems of the source; the last good values stay in effect. Null for callers who do not see all tenants."
+            description="Problems of the source. The last valid protocols stay in effect. Null for callers who do not see all tenants."
         ),
     ] = None
     versions: Annotated[dict[str, int], Field(description="Version for new jobs, by job type.")]
@@ -905,7 +913,8 @@ class ProtocolStep(Message):
     step_type: str
     service: str
     payload_schema: Annotated[
-        dict[str, Any] | None, Field(description="JSON Schema of the step's part of the payload. Absent: any object.")
+        dict[str, Any] | None,
+        Field(description="JSON Schema of the step's part of the payload. Absent if any object is valid."),
     ] = None
     ack_timeout_s: float | None = None
     lease_s: float | None = None
@@ -918,7 +927,7 @@ class ProtocolStep(Message):
 
 class PublicEvent(Message):
     """
-    A CloudEvent 1.0; `/v1/schemas/events/{type}` has the schema of each type.
+    CloudEvent 1.0. `/v1/schemas/events/{type}` has the schema of each type.
     """
 
     specversion: str
@@ -953,7 +962,7 @@ class PurgePreview(Message):
 
 class QueryError(Message):
     """
-    Error of a request, or of one field of it (GraphQL 7.1.2).
+    Error of a request, or of one field of the request (GraphQL 7.1.2).
     """
 
     message: str
@@ -1003,13 +1012,13 @@ class QuotaBreakerRule(Message):
 
 class QuotaHold(Message):
     """
-    A hold: no job is admitted.
+    Hold of a quota, which stops admission.
     """
 
     reason: Annotated[
         str | None,
         Field(
-            description="First 200 characters of the reason; the quota's log has the whole reason. Null if the quota is over all tenants,\nand the caller does not see all tenants."
+            description="First 200 characters of the reason. The quota's log has the whole reason. Null if the quota is over all\ntenants, and the caller does not see all tenants."
         ),
     ]
     actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
@@ -1029,7 +1038,7 @@ class QuotaLinks(Message):
 
 class QuotaLogEntry(Message):
     """
-    Entry of a quota's log: numbered without gaps, chained to the previous entry by its hash.
+    Entry of a quota's log. Entries are numbered without gaps, and each entry has the hash of the previous entry.
     """
 
     gate_id: str
@@ -1041,7 +1050,7 @@ class QuotaLogEntry(Message):
     data: Annotated[
         dict[str, Any],
         Field(
-            description="States `before` and `after`, and `breaker` if its state changed. JOB_ADMITTED: `after` has the `job_id`."
+            description="States `before` and `after`, and `breaker` if the state of the breaker changed. JOB_ADMITTED: `after` has the\n`job_id`."
         ),
     ]
     prev_hash: str
@@ -1064,7 +1073,7 @@ class QuotaRule(Message):
 
     max_active: Annotated[int | None, Field(description="Maximum active jobs.")] = None
     max_per_hour: Annotated[int | None, Field(description="Maximum starts per hour.")] = None
-    burst: Annotated[int | None, Field(description="Maximum starts at once.")] = None
+    burst: Annotated[int | None, Field(description="Maximum starts at the same time.")] = None
     max_staged: Annotated[int | None, Field(description="Maximum waiting jobs of the tenant.")] = None
     emergency_max_active: Annotated[
         int | None,
@@ -1075,7 +1084,9 @@ class QuotaRule(Message):
     ] = None
     breaker: Annotated[
         QuotaBreakerRule | None,
-        Field(description="Circuit breaker: stops admission while too many jobs fail, then admits at most 32."),
+        Field(
+            description="Circuit breaker. Stops admission when `failure_rate` is reached, and admits at most 32 jobs at a time after\n`cooldown_s`."
+        ),
     ] = None
 
 
@@ -1097,13 +1108,13 @@ class QuotaShare(Message):
 
 class QuotaThrottle(Message):
     """
-    A throttle: a temporary rate, in addition to the limits.
+    Throttle of a quota: a temporary rate, in addition to the limits.
     """
 
     reason: Annotated[
         str | None,
         Field(
-            description="First 200 characters of the reason; the quota's log has the whole reason. Null if the quota is over all tenants,\nand the caller does not see all tenants."
+            description="First 200 characters of the reason. The quota's log has the whole reason. Null if the quota is over all\ntenants, and the caller does not see all tenants."
         ),
     ]
     actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
@@ -1125,7 +1136,8 @@ class QuotaWait(Message):
 
 class Reference(Message):
     """
-    `{"uri": ...}`. Other fields are forwarded unchanged; no field can contain a credential.
+    Reference to a document: `{"uri": ...}`. LUCIUS forwards other fields unchanged. No field can contain a
+    credential.
     """
 
     model_config = ConfigDict(
@@ -1142,7 +1154,8 @@ class RejectedLine(Message):
     id: Annotated[str, Field(description="Id of the rejected message, the same for every delivery of the message.")]
     received_at: AwareDatetime
     tenant: Annotated[
-        str | None, Field(description="Tenant that the message names. Null if it names none, or cannot be read.")
+        str | None,
+        Field(description="Tenant that the message names. Null if the message names no tenant or is unreadable."),
     ]
     reason: str
     detail: str
@@ -1169,7 +1182,7 @@ class RejectedPage(Message):
 
 class RelatedJob(Message):
     """
-    A job that another one depends on, or that depends on it.
+    A dependency or a dependant of a job.
     """
 
     jobId: str
@@ -1195,7 +1208,7 @@ class RelatedJob(Message):
             description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
-    redriven_by: Annotated[str | None, Field(description="New job that redrives this one.")]
+    redriven_by: Annotated[str | None, Field(description="New job that redrives this job.")]
 
 
 class ReplayLinks(Message):
@@ -1282,7 +1295,7 @@ class SeenSource(Message):
     ]
     last_at: Annotated[
         AwareDatetime,
-        Field(description="Start of the last hour in which the source was used; `first_at` if that is later."),
+        Field(description="Start of the last hour in which the source was used, or `first_at` if `first_at` is later."),
     ]
     active: Annotated[
         int | None,
@@ -1298,7 +1311,7 @@ class SettingNotRead(Message):
     """
 
     name: str
-    instead: Annotated[str, Field(description="Setting that replaces this one.")]
+    instead: Annotated[str, Field(description="Setting that replaces this setting.")]
 
 
 class SourcePage(Message):
@@ -1312,7 +1325,7 @@ class SourcePage(Message):
 
 class Spent(Message):
     """
-    Seconds, by use.
+    Seconds of a job or step, by use.
     """
 
     queue_s: Annotated[float, Field(description="Seconds in which only LUCIUS's own dispatch was outstanding.")]
@@ -1402,17 +1415,17 @@ class Ticket(Message):
 
     ticket: Annotated[str, Field(description="Value for `?ticket=` of the path.")]
     expires_at: Annotated[
-        AwareDatetime, Field(description="After this time the stream returns 401; get another ticket.")
+        AwareDatetime, Field(description="Time after which the stream returns 401. Then get a new ticket.")
     ]
 
 
 class UsageSum(Message):
     """
-    Jobs, by hour of creation.
+    Counts of jobs, by hour of creation.
     """
 
     created: int
-    admitted: Annotated[int, Field(description="Number of jobs admitted, at once or after waiting.")]
+    admitted: Annotated[int, Field(description="Number of jobs admitted, immediately or after a wait.")]
     staged: Annotated[int, Field(description="Number of jobs that waited for quotas or for other jobs.")]
     ended: int
     rejected: Annotated[
@@ -1424,7 +1437,12 @@ class UsageSum(Message):
             description="Median wait in seconds of admitted jobs, rounded up to a bucket. Null if no job was admitted."
         ),
     ]
-    wait_p95_s: Annotated[int | None, Field(description="95th percentile of the same.")]
+    wait_p95_s: Annotated[
+        int | None,
+        Field(
+            description="95th percentile of the wait in seconds of admitted jobs, rounded up to a bucket. Null if no job was admitted."
+        ),
+    ]
     active_peak: Annotated[
         int, Field(description="Maximum number of active jobs, sampled by the sweeper once a minute.")
     ]
@@ -1446,13 +1464,13 @@ class WaitingJob(Message):
     why: Annotated[
         Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"],
         Field(
-            description="HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many\nof its jobs failed. LINE: other jobs are ahead of it."
+            description="Reason for the wait. HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is\nreached. BREAKER: the circuit breaker is open or half-open. LINE: other jobs are ahead in the waiting queue."
         ),
     ]
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Estimated start. Null if time alone does not start the job.\n\nStart by `why`: HELD: after the quota is resumed.\nFULL: after a job of this quota ends, or after an allocation over all tenants. RATE: when the rate allows it.\nBREAKER: after enough jobs have succeeded. LINE: after the jobs ahead of it."
+            description="Estimated start. Null if time alone does not start the job.\n\nStart by `why`: HELD: after the quota is resumed. FULL: after a job of this quota ends, or after an allocation over\nall tenants. RATE: when the rate allows the start. BREAKER: when the circuit breaker allows the start. LINE: after\nthe jobs that are ahead."
         ),
     ]
     waits_for: Annotated[str | None, Field(description="`quota_wait` and the position, in one sentence.")] = None
@@ -1471,13 +1489,13 @@ class WaitingPage(Message):
 
 class WhatIf(Message):
     """
-    Result that a redrive would have now.
+    Result of a redrive now.
     """
 
     outcome: Annotated[
         str,
         Field(
-            description="MOVED: the message would change its job. IGNORED: the job would record it without effect. REJECTED: no job can\naccept it."
+            description="MOVED: the message changes its job. IGNORED: the job records the message without effect. REJECTED: no job can\naccept the message."
         ),
     ]
     why: str | None
@@ -1493,11 +1511,11 @@ class WorkInProgress(Message):
         Field(description="Number of jobs that have not ended, by status. A status without jobs is absent."),
     ]
     queued_oldest_seconds: Annotated[
-        float, Field(description="Seconds since the POST of the oldest QUEUED job. 0 if none is QUEUED.")
+        float, Field(description="Seconds since the POST of the oldest QUEUED job. 0 if no job is QUEUED.")
     ]
     unacked: Annotated[int, Field(description="Number of attempts without an ACK (INITIATED).")]
     unacked_oldest_seconds: Annotated[
-        float, Field(description="Age of the oldest attempt without an ACK. 0 if there is none.")
+        float, Field(description="Age of the oldest attempt without an ACK, in seconds. 0 if every attempt has an ACK.")
     ]
 
 
@@ -1972,7 +1990,7 @@ class Move(Message):
 
 class OverviewHealth(Message):
     """
-    Worst problem, or the statement that there are none.
+    Worst problem, or the statement that no problem exists.
     """
 
     level: Literal["critical", "warning", "ok"]
@@ -1990,7 +2008,7 @@ class OverviewIncidents(Message):
     """
 
     open: int
-    at_least: Annotated[bool, Field(description="`true` if there are more than 50.")]
+    at_least: Annotated[bool, Field(description="`true` if there are more than 50 open incidents.")]
     newest: Incident | None
 
 
@@ -1999,7 +2017,7 @@ class OverviewProblem(Message):
     Problem that needs an operator.
     """
 
-    level: Annotated[Literal["critical", "warning"], Field(description="`critical`: jobs do not continue.")]
+    level: Annotated[Literal["critical", "warning"], Field(description="Severity. `critical`: jobs do not continue.")]
     sentence: Annotated[str, Field(description="Problem in one sentence.")]
     consequence: Annotated[str | None, Field(description="Consequence if no operator acts.")]
     since: AwareDatetime | None
@@ -2023,7 +2041,9 @@ class Protocol(Message):
     ] = None
     ramp_percent: Annotated[
         float | None,
-        Field(description="Share of new jobs that follow this version; a lower version takes the others. Absent: all."),
+        Field(
+            description="Percentage of new jobs that follow this version. The other new jobs follow a lower version. Absent if all new\njobs follow this version."
+        ),
     ] = None
     escalate: Annotated[
         list[str] | None,
@@ -2053,7 +2073,9 @@ class ProtocolVersion(Message):
     ]
     new_jobs_percent: Annotated[
         float,
-        Field(description="Share of new jobs that follow this version, without jobs whose requests name a version."),
+        Field(
+            description="Percentage of new jobs that follow this version, without jobs whose requests name a version."
+        ),
     ]
     first_loaded_at: Annotated[
         AwareDatetime | None, Field(description="Time when the app first loaded the version. Null if not recorded yet.")
@@ -2061,7 +2083,7 @@ class ProtocolVersion(Message):
     jobs: Annotated[
         int | None,
         Field(
-            description="Jobs in flight, as of `counted_at`. Null if not counted yet, or if the caller does not see all tenants."
+            description="Number of jobs in flight, as of `counted_at`. Null if no sweep counted the jobs yet, or if the caller does not\nsee all tenants."
         ),
     ]
     protocol: Protocol
@@ -2086,7 +2108,8 @@ class QueryAnswer(Message):
     """
 
     data: Annotated[
-        dict[str, Any] | None, Field(description="Absent if document or variables do not match the schema.")
+        dict[str, Any] | None,
+        Field(description="Data of the selected fields. Absent if document or variables do not match the schema."),
     ] = None
     errors: list[QueryError] | None = None
 
@@ -2105,13 +2128,15 @@ class Quota(Message):
             description="Quotas over all tenants only: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."
         ),
     ]
-    type: Annotated[str | None, Field(description="Job type of the quota. `*`, for tenant `*` only: each job type.")]
+    type: Annotated[
+        str | None, Field(description="Job type of the quota. `*` for each job type, with tenant `*` only.")
+    ]
     source: Annotated[str | None, Field(description="Source of the quota, trimmed and lower-cased.")]
     etag: Annotated[
         str, Field(description="Value for `If-Match`. Changes with limits, hold and throttle, but not with the counts.")
     ]
     rule: Annotated[QuotaRule | None, Field(description="Limits set for this quota.")]
-    in_force: Annotated[QuotaRule | None, Field(description="Limits in effect. Null if there are none.")]
+    in_force: Annotated[QuotaRule | None, Field(description="Limits in effect. Null if no limits are in effect.")]
     ruled_by: Annotated[
         str | None,
         Field(
@@ -2121,16 +2146,19 @@ class Quota(Message):
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
     breaker: Annotated[
-        QuotaBreaker | None, Field(description="State of the circuit breaker. Null if the limits in effect have none.")
+        QuotaBreaker | None,
+        Field(description="State of the circuit breaker. Null if the limits in effect have no circuit breaker."),
     ]
     active: Annotated[int | None, Field(description="Number of active jobs. Null for tenant `*`.")]
     staged: Annotated[
         int | None,
         Field(
-            description="Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started; other quotas count\nthe jobs in their waiting queues."
+            description="Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started. Other quotas count\nthe jobs in their waiting queues."
         ),
     ]
-    tokens: Annotated[int | None, Field(description="Starts that the rate allows now. Null if no rate is in effect.")]
+    tokens: Annotated[
+        int | None, Field(description="Number of starts that the rate allows now. Null if no rate is in effect.")
+    ]
     next_start_at: Annotated[
         AwareDatetime | None,
         Field(
@@ -2140,7 +2168,7 @@ class Quota(Message):
     shares: Annotated[
         list[QuotaShare] | None,
         Field(
-            description="Limits over all tenants only. Share of each tenant; for a caller of one tenant, only that tenant's."
+            description="Limits over all tenants only. Share of each tenant or, for a caller of one tenant, the share of this tenant."
         ),
     ]
     oldest_wait_at: Annotated[
@@ -2154,20 +2182,23 @@ class QuotaChange(Message):
     A quota before and after a change. The counts are current.
     """
 
-    changed: Annotated[bool, Field(description="`false` if the quota had these settings already; nothing was written.")]
-    before: Annotated[
-        dict[str, Any], Field(description="`rule`, `hold` and `throttle` before. Null if there was none.")
+    changed: Annotated[
+        bool, Field(description="`false` if the quota already had these settings, so that LUCIUS wrote nothing.")
     ]
-    after: Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle` now.")]
+    before: Annotated[
+        dict[str, Any],
+        Field(description="`rule`, `hold` and `throttle` before the change. A value that was not set is null."),
+    ]
+    after: Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle` after the change.")]
     quota: Quota
     dryRun: bool = False
     released: Annotated[
         int | None,
-        Field(description="Dry run: number of waiting jobs that would be admitted at once, counted to 1,000."),
+        Field(description="Dry run only. Number of waiting jobs that the change admits immediately, counted to 1,000."),
     ] = None
     held_back: Annotated[
         int | None,
-        Field(description="Dry run: number of jobs that would continue to wait for this quota, counted to 1,000."),
+        Field(description="Dry run only. Number of jobs that continue to wait for this quota, counted to 1,000."),
     ] = None
 
 
@@ -2182,7 +2213,7 @@ class QuotaPage(Message):
 
 class Receipt(Message):
     """
-    Time and operations breakdown of a job. Steps that run in parallel each count the time that they share.
+    Time and operations breakdown of a job. Each of several parallel steps counts the shared time in full.
     """
 
     jobId: str
@@ -2198,7 +2229,7 @@ class Receipt(Message):
         "FAILED_FINAL",
         "CANCELLED",
     ]
-    until: Annotated[AwareDatetime, Field(description="End of the job, or now.")]
+    until: Annotated[AwareDatetime, Field(description="Time when the job ended, or the current time.")]
     elapsed_s: float
     total: Spent
     attempts_total: int
@@ -2210,7 +2241,7 @@ class Receipt(Message):
 
 class ReceiptGroup(Message):
     """
-    Sums for the jobs that have one value in common.
+    Sums for the jobs of one job type, source or priority.
     """
 
     jobs: int
@@ -2231,7 +2262,7 @@ class ReceiptSums(Message):
     unreadable: Annotated[
         int,
         Field(
-            description="Number of jobs in this page that are not in the sums, since their rows or archived bundles cannot be read."
+            description="Number of jobs in this page that are not in the sums, because LUCIUS cannot read their rows or archived\nbundles."
         ),
     ]
     by_status: dict[str, int]
@@ -2242,7 +2273,9 @@ class ReceiptSums(Message):
     operations: Operations
     groups: Annotated[
         dict[str, ReceiptGroup] | None,
-        Field(description='With `by`: the same sums per job type, source or priority. "": jobs without a source.'),
+        Field(
+            description='With `by` only. Sums per job type, source or priority. The key "" has the jobs without a source.'
+        ),
     ] = None
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null on the last page.")]
     partial: Annotated[
@@ -2278,7 +2311,8 @@ class RejectedMessage(Message):
     id: Annotated[str, Field(description="Id of the rejected message, the same for every delivery of the message.")]
     received_at: AwareDatetime
     tenant: Annotated[
-        str | None, Field(description="Tenant that the message names. Null if it names none, or cannot be read.")
+        str | None,
+        Field(description="Tenant that the message names. Null if the message names no tenant or is unreadable."),
     ]
     reason: str
     detail: str
@@ -2299,7 +2333,7 @@ class RejectedMessage(Message):
         ),
     ]
     what_if: Annotated[
-        WhatIf | None, Field(description="Result that a redrive would have now. Set in the response of `GET` only.")
+        WhatIf | None, Field(description="Result of a redrive now. Set in the response of `GET` only.")
     ] = None
 
 
@@ -2326,13 +2360,13 @@ class Replay(Message):
     output_ref: Annotated[
         Reference,
         Field(
-            description="Folder of the output, in the tenant's workspace. The `output_ref` of the original is not written."
+            description="Folder of the output, in the tenant's workspace. The replay does not write to the `output_ref` of the\noriginal."
         ),
     ]
     output_kept_until: Annotated[
         AwareDatetime | None,
         Field(
-            description="Earliest time after which the output may be deleted. Null if it is retained without a limit."
+            description="Earliest time after which the output may be deleted. Null if the output is retained without a limit."
         ),
     ]
     created_at: AwareDatetime
@@ -2356,7 +2390,9 @@ class Step(Message):
     resolved_mode: Literal["DEFAULT", "BURST"]
     decision_source: Annotated[str, Field(description="Source of the mode: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG.")]
     decision_reason: str
-    attempt_no: Annotated[int, Field(description="Number of the current attempt, from 1. 0: never dispatched.")]
+    attempt_no: Annotated[
+        int, Field(description="Number of the current attempt, from 1. 0 if the step was never dispatched.")
+    ]
     max_attempts: int
     lease_digest: Annotated[
         str | None,
@@ -2369,7 +2405,7 @@ class Step(Message):
     backlog_since: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time since when a backlog can explain the missing reply. Meanwhile the attempt does not time out."
+            description="Time from which a backlog can explain the missing reply. Meanwhile the attempt does not time out."
         ),
     ]
     gated_since: Annotated[
@@ -2383,7 +2419,8 @@ class Step(Message):
         None
     )
     attempt_deadline_at: Annotated[
-        AwareDatetime | None, Field(description="Time limit of the current attempt. Null if no service has ACKed it.")
+        AwareDatetime | None,
+        Field(description="Time limit of the current attempt. Null if no service has ACKed the attempt."),
     ]
     deadline_at: Annotated[
         AwareDatetime | None, Field(description="Total time limit of the step. Null if there is no limit.")
@@ -2403,7 +2440,7 @@ class Step(Message):
     carried: Annotated[
         bool,
         Field(
-            description="`true` if the result comes from the job that this job redrives; the step does not run here."
+            description="`true` if the result comes from the job that this job redrives. The step does not run in this job."
         ),
     ]
     last_error_code: str | None
@@ -2425,7 +2462,7 @@ class StepPage(Message):
 
 class SweeperState(Message):
     """
-    The last sweep in any process. With several sweepers: the earliest of their last sweeps.
+    The last sweep in any process. With several sweepers, the last sweep of the sweeper that swept least recently.
     """
 
     last_pass_at: Annotated[
@@ -2460,12 +2497,14 @@ class UsageReport(Message):
     total: UsageSum
     groups: Annotated[
         dict[str, UsageSum] | None,
-        Field(description='With `by`: the same per job type, source ("" for jobs without one) or hour.'),
+        Field(
+            description='With `by` only. Counts per job type, source or hour. The key "" has the jobs without a source.'
+        ),
     ] = None
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are missing."
+            description="`true` if the most recent hours, which have no rollup yet, have more than 5,000 jobs. The counts then omit\nsome jobs."
         ),
     ]
 
@@ -2684,13 +2723,21 @@ class Ready(Message):
     status: Literal["ready"]
     ledger: Literal["tables", "memory"]
     auth: Annotated[
-        Literal["jwt", "none"], Field(description="`none`: tokens are not checked, and every caller has full access.")
+        Literal["jwt", "none"],
+        Field(
+            description="Authentication mode. `jwt`: LUCIUS checks tokens. `none`: LUCIUS checks no tokens, and every caller has full\naccess."
+        ),
     ]
     protocols: ProtocolSource
     build: Build
-    dependencies: Annotated[dict[str, DependencyState], Field(description="`tables`, `blob`, `servicebus`, `durable`.")]
+    dependencies: Annotated[
+        dict[str, DependencyState],
+        Field(description="State of the dependencies `tables`, `blob`, `servicebus` and `durable`."),
+    ]
     sweeper: SweeperState
     settings_not_read: Annotated[
         list[SettingNotRead],
-        Field(description="Settings without an effect. Empty if every setting that is set has one."),
+        Field(
+            description="Settings that are set and have no effect. Empty if every setting that is set has an effect."
+        ),
     ]

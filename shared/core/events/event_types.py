@@ -39,40 +39,43 @@ class PublicType(StrEnum):
     WAITING = ("job.waiting", "The job was created and waits for other jobs.")
     THROTTLED = ("job.throttled", "The job waits for its quotas.")
     ADMITTED = ("job.admitted", "The job was admitted.")
-    QUEUED = ("job.queued", "The job was created; its first directive follows.")
-    LEASED = ("job.leased", "An attempt of a step was recorded; its directive follows.")
+    QUEUED = ("job.queued", "The job was created. Its first directive follows.")
+    LEASED = ("job.leased", "An attempt of a step was recorded. The directive of the attempt follows.")
     STARTED = (
         "job.started",
-        "A service started work on the job: its first ACK, or a later reply that arrived before it.",
+        "A service started work on the job. The cause is the first ACK, or a later reply that arrived before the ACK.",
     )
-    PROGRESS = ("job.progress", "A recorded heartbeat: it renews the lease, or has new `progress`.")
+    PROGRESS = ("job.progress", "LUCIUS recorded a heartbeat that renews the lease or has new `progress`.")
     STEP_COMPLETED = ("job.step.completed", "A step succeeded.")
-    RETRYING = ("job.retrying", "An attempt failed; another attempt follows at `nextEligibleAt`.")
+    RETRYING = ("job.retrying", "An attempt failed. Another attempt follows at `nextEligibleAt` or later.")
     PAUSED = ("job.paused", "The job is paused and has no attempt in flight.")
     RESUMED = ("job.resumed", "The job was resumed, possibly before its attempts in flight had ended.")
     COMPLETED = ("job.completed", "The job succeeded.")
-    FAILED = ("job.failed", "The job failed; no retry follows.")
+    FAILED = ("job.failed", "The job failed. No retry follows.")
     CANCELED = ("job.canceled", "The job was cancelled.")
-    REDRIVEN = ("job.redriven", "Another job redrives this one.")
-    REPLAYED = ("job.replayed", "Another job replays this one, which is not archived.")
-    INCIDENT_OPENED = ("incident.opened", "A condition that needs an operator.")
-    INCIDENT_RESOLVED = ("incident.resolved", "The incident was resolved, retried or dismissed; `status` has which.")
+    REDRIVEN = ("job.redriven", "Another job redrives this job.")
+    REPLAYED = ("job.replayed", "Another job replays this job, which is not archived.")
+    INCIDENT_OPENED = ("incident.opened", "LUCIUS found a condition that needs an operator.")
+    INCIDENT_RESOLVED = (
+        "incident.resolved",
+        "The incident was resolved, retried or dismissed. `status` has the result.",
+    )
     QUOTA_CHANGED = ("quota.changed", "A caller set or removed the limits, a hold or a throttle of a quota.")
     BREAKER_OPENED = (
         "breaker.opened",
-        "The breaker opened because too many jobs failed: the quota admits no job.",
+        "The breaker opened because the share of failed jobs reached its limit. The quota admits no job.",
     )
-    BREAKER_CLOSED = ("breaker.closed", "The breaker closed: it limits nothing.")
+    BREAKER_CLOSED = ("breaker.closed", "The breaker closed and limits no starts.")
     WEBHOOK_DISABLED = (
         "webhook.disabled",
         "A webhook was disabled, by a caller or because its endpoint returned 410.",
     )
     WEBHOOK_SUSPENDED = (
         "webhook.suspended",
-        "No delivery to a webhook succeeded for a day; deliveries wait until a resume.",
+        "No delivery to a webhook succeeded for 24 hours. Deliveries wait until a resume.",
     )
     WEBHOOK_RESUMED = ("webhook.resumed", "A disabled, suspended or waiting webhook was resumed.")
-    WEBHOOK_DEAD = ("webhook.dead", "Deliveries of a webhook, or of `callback_urls`, were abandoned.")
+    WEBHOOK_DEAD = ("webhook.dead", "LUCIUS abandoned deliveries of a webhook, or of `callback_urls`.")
 
 
 #: events about webhooks (`shared.core.webhooks.hook_log`), which no webhook receives
@@ -116,9 +119,10 @@ class Incident(TypedDict):
     code: str
 
 
-_OMITTED = "Replaces a value of more than 2 KiB: its size in bytes, and the path of the value."
+_OMITTED = "Replacement for a value of more than 2 KiB: the size in bytes and the path of the value."
 _GATE = Field(
-    description="The quota. `name` is its job type, source, mode, service or lane; empty for the quota of a tenant."
+    description="Quota of the event. `name` is the job type, source, mode, service or lane of the quota, and is empty "
+    "for the quota of a tenant."
 )
 
 #: a value, or the object that replaces it if it is too large
@@ -130,11 +134,15 @@ Labels = Bounded[dict[str, str]]
 Result = Annotated[Bounded[Reference], Field(description="Reference to the result.")]
 RedriveOf = Annotated[str, Field(description="Id of the job that this job redrives.")]
 ReplayOf = Annotated[str, Field(description="Id of the job that this job replays.")]
-Setting = Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle`; null if not set.")]
+Setting = Annotated[
+    dict[str, Any], Field(description="`rule`, `hold` and `throttle`. A value that is not set is null.")
+]
 BreakerGate = Annotated[Gate[Literal[GateKind.TYPE, GateKind.PLATFORM_TYPE]], _GATE]
 Reason = Annotated[Bounded[str], Field(description="Reason that the caller gave.")]
-Detail = Annotated[Bounded[str], Field(description="Description of the failure.")]
-OfIncident = Annotated[Incident, Field(description="The incident. `subject` is its job, quota, service or row.")]
+Detail = Annotated[Bounded[str], Field(description="Cause of the incident, in words.")]
+OfIncident = Annotated[
+    Incident, Field(description="The incident. `subject` is the job, quota, service or row of the incident.")
+]
 
 # a class cannot declare a member named `from`; a call can
 
@@ -143,7 +151,7 @@ JobPayload = TypedDict(
     {
         "status": Annotated[JobStatus, Field(description="Status of the job after the event.")],
         "from": NotRequired[
-            Annotated[JobStatus, Field(description="Previous status. Not set if the job was created.")]
+            Annotated[JobStatus, Field(description="Previous status. Absent if the event created the job.")]
         ],
     },
 )
@@ -226,7 +234,7 @@ BreakerOpened = TypedDict(
         "status": Literal[BreakerState.OPEN],
         "from": Annotated[BreakerState, Field(description="Previous state. OPEN: the breaker opened again.")],
         "until": NotRequired[Annotated[Instant, Field(description="Time when the breaker becomes half-open.")]],
-        "bad": NotRequired[Annotated[Count, Field(description="Number of failures that opened it.")]],
+        "bad": NotRequired[Annotated[Count, Field(description="Number of failures that opened the breaker.")]],
         "calls": NotRequired[Annotated[Count, Field(description="Number of counted jobs.")]],
         "gate": BreakerGate,
         "reason": Reason,
@@ -247,7 +255,12 @@ class HookPayload(TypedDict):
     status: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"], Field(description="State of the webhook after the event.")
     ]
-    reason: Annotated[str, Field(description="A code: `CALLER`, `GONE`, `NO_SUCCESS`, `HTTP_{status}`, `EXPIRED`, ...")]
+    reason: Annotated[
+        str,
+        Field(
+            description="Code of the reason, for example `CALLER`, `GONE`, `NO_SUCCESS`, `HTTP_{status}` or `EXPIRED`."
+        ),
+    ]
 
 
 class HookDead(HookPayload):

@@ -45,7 +45,7 @@ def test_silence_exhausts_the_attempts(stack: RunningStack, service: ScriptedSer
     """No ACK, three times: FAILED_FINAL, ATTEMPTS_EXHAUSTED; a directive that waits unread uses no attempt up."""
     job_id = submit(stack, request_type="HASTY")
     wait_until(lambda: "LANE_BACKLOG" in events(stack, job_id), "the unread directive was not seen")
-    assert "no other is ahead of its directive" in stack.get(f"/v1/jobs/{job_id}/explain")["text"]
+    assert "no directive is ahead of the job's directive" in stack.get(f"/v1/jobs/{job_id}/explain")["text"]
     for attempt_no in (1, 2, 3):
         assert service.directive(job_id)["attempt_no"] == attempt_no
     ended = until(stack, job_id, status_is("FAILED_FINAL"))
