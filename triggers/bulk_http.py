@@ -87,9 +87,10 @@ class BulkRequest(RequestBody):
     summary="Create a bulk operation",
     description="Cancels, pauses, resumes, redrives or replays every job that matches the filter and existed before "
     "the bulk operation. Each job gets the action once. The effect is that of the route for one job.\n\nAfter a "
-    "temporary error (429, 503) the bulk operation retries the action until it succeeds or the bulk operation is "
-    f"cancelled. After {LASTS.days} days the error is final. Maximum {MAX_RUNNING} running bulk operations per "
-    f"tenant. With `dryRun` the request counts the matching jobs, up to {MAX_COUNTED:,}, and writes nothing.",
+    "temporary error (429, 503) the bulk operation retries the action until the action succeeds or the bulk "
+    f"operation is cancelled. After {LASTS.days} days the error is final. Maximum {MAX_RUNNING} running bulk "
+    f"operations per tenant. With `dryRun` the request counts the matching jobs, up to {MAX_COUNTED:,}, and writes "
+    "nothing.",
     parameters=(BULK_KEY,),
     body=BulkRequest,
     body_required=True,

@@ -52,6 +52,10 @@ ORCHESTRATE = Route(
     body_required=True,
     media_types=("application/json", MEDIA_TYPE),
     responses={202: Accepted, 200: Job | DryRun | BatchOutcome},
+    descriptions={
+        200: "With `Prefer: wait=N`, the ended job. With `dryRun`, the result of the dry run. For an NDJSON body, the "
+        "outcomes of the job requests, in their order in the body."
+    },
     headers={
         202: ("Location", "Idempotency-Replayed", "Preference-Applied"),
         200: ("JobLocation", "Idempotency-Replayed", "Preference-Applied"),

@@ -42,8 +42,8 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     method="GET",
     path="v1/runs/{jobId}/logs",
     summary="Get a run's log",
-    description="Output of the program in the order of its attempts, each byte once. The default response is text of "
-    "at most 4 MiB. `Link` with `rel=next` has the path of the rest, until the run has ended and the log is "
+    description="Output of the program in the order of the run's attempts, each byte once. The default response is "
+    "text of at most 4 MiB. `Link` with `rel=next` has the path of the rest, until the run has ended and the log is "
     f"complete.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, "
     "and an event `end` when the run has ended. The request after `end` returns 204.",
     streams=True,

@@ -319,7 +319,9 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
     ]
     if len(encode_json(dict(body.labels))) > MAX_VALUE_BYTES:
         # nor could its row have any number of labels
-        wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES:,} bytes; events have fewer"))
+        wrong.append(
+            ("filter.labels", f"has more than {MAX_VALUE_BYTES:,} bytes and matches no event; shorten the labels")
+        )
     if wrong:
         detail = "the filter matches no event; see errors"
         raise RequestError(ProblemCode.HOOK_INVALID, detail, errors=tuple(wrong))

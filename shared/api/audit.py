@@ -21,7 +21,7 @@ from shared.core.records.canonical import jcs_digest
 
 class AuditBundle(Response):
     """Rows and events of a job with a digest over them. Verify the bundle offline, byte for byte as received. The
-    columns are those of the ledger; a minor version can add columns. A column with its initial value is omitted."""
+    columns are those of the ledger. A minor version can add columns. A column with its initial value is omitted."""
 
     format: Literal["lucius-audit/2"]
     taken_at: Instant

@@ -195,9 +195,9 @@ class WaitingJob(Response):
     nextEligibleAt: Instant | None
     """Estimated start. Null if time alone does not start the job.
 
-    Start by `why`: HELD: after the quota is resumed. FULL: after a job of this quota ends, or after an allocation over
-    all tenants. RATE: when the rate allows the start. BREAKER: when the circuit breaker allows the start. LINE: after
-    the jobs that are ahead.
+    Condition of the start, by `why`. HELD: after the quota is resumed. FULL: after a job of this quota ends, or after
+    an allocation over all tenants. RATE: when the rate allows the start. BREAKER: when the circuit breaker allows the
+    start. LINE: after the jobs that are ahead.
     """
     waits_for: str | None = None
     """`quota_wait` and the position, in one sentence."""

@@ -72,7 +72,7 @@ class SweepAction(Response):
 
 
 class Reconciled(Response):
-    """Actions of the sweep. With `dryRun`, the actions that a sweep has to do now."""
+    """Actions of the sweep. With `dryRun`, the actions that are due now."""
 
     dryRun: bool
     looked_at: int

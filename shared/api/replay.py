@@ -25,7 +25,7 @@ class ReplayBody(RequestBody):
     """Reason, one line. Recorded in the history of both jobs."""
     mode: Annotated[ReplayModeName, Field(examples=["compare"])] = "rerun"
     """Purpose, recorded in the history. `rerun`: the work is needed again. `compare`: the results are compared with
-    those of the original. Replays of both modes run the same steps and can be compared."""
+    the results of the original. Replays of both modes run the same steps and can be compared."""
     priority: Literal["low", "normal", "high", "emergency"] | None = None
     """Priority, as in a job request. Default: the priority of the original."""
 

@@ -81,7 +81,7 @@ Partial = Annotated[
     bool,
     Field(
         description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` "
-        "continues."
+        "continues the list."
     ),
 ]
 

@@ -61,9 +61,9 @@ _AUTHENTICATION = {
         "scheme": "bearer",
         "bearerFormat": "JWT",
         "description": (
-            "An access token of the configured issuer. Its scopes (`scp`, `scope`) or roles (`roles`) grant "
-            "access:\n\n- `orch:read` reads\n- `orch:operate` submits, controls and redrives\n- `orch:quota` sets "
-            "limits\n- `orch:audit` reads signed heads and anchors\n- `orch:admin`, as a role only, is for admin "
+            "An access token of the configured issuer. The scopes (`scp`, `scope`) or roles (`roles`) of the token "
+            "grant access:\n\n- `orch:read` reads\n- `orch:operate` submits, controls and redrives\n- `orch:quota` "
+            "sets limits\n- `orch:audit` reads signed heads and anchors\n- `orch:admin`, as a role only, is for admin "
             "routes and rejected messages\n\nA request for a job of another tenant returns 404. A request that names "
             "another tenant returns 403. The role `orch:all-tenants:read` removes this restriction for reading, and "
             "`orch:all-tenants:operate` for changing jobs.\n\nTo get a token on a laptop, run `make up AUTH=1`, then "

@@ -35,7 +35,7 @@ class ArtifactLink(Message):
 class AuditBundle(Message):
     """
     Rows and events of a job with a digest over them. Verify the bundle offline, byte for byte as received. The
-    columns are those of the ledger; a minor version can add columns. A column with its initial value is omitted.
+    columns are those of the ledger. A minor version can add columns. A column with its initial value is omitted.
     """
 
     format: Literal["lucius-audit/2"]
@@ -126,7 +126,7 @@ class BulkItemPage(Message):
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues the list."
         ),
     ]
 
@@ -1470,7 +1470,7 @@ class WaitingJob(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Estimated start. Null if time alone does not start the job.\n\nStart by `why`: HELD: after the quota is resumed. FULL: after a job of this quota ends, or after an allocation over\nall tenants. RATE: when the rate allows the start. BREAKER: when the circuit breaker allows the start. LINE: after\nthe jobs that are ahead."
+            description="Estimated start. Null if time alone does not start the job.\n\nCondition of the start, by `why`. HELD: after the quota is resumed. FULL: after a job of this quota ends, or after\nan allocation over all tenants. RATE: when the rate allows the start. BREAKER: when the circuit breaker allows the\nstart. LINE: after the jobs that are ahead."
         ),
     ]
     waits_for: Annotated[str | None, Field(description="`quota_wait` and the position, in one sentence.")] = None
@@ -1660,7 +1660,7 @@ class DeadLetterPage(Message):
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues the list."
         ),
     ]
 
@@ -1890,7 +1890,7 @@ class IncidentPage(Message):
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues the list."
         ),
     ]
 
@@ -1949,7 +1949,7 @@ class JobPage(Message):
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues the list."
         ),
     ]
 
@@ -2281,14 +2281,14 @@ class ReceiptSums(Message):
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues."
+            description="`true` if the page is short or empty because fewer than `limit` of the read rows match. `next` continues the list."
         ),
     ]
 
 
 class Reconciled(Message):
     """
-    Actions of the sweep. With `dryRun`, the actions that a sweep has to do now.
+    Actions of the sweep. With `dryRun`, the actions that are due now.
     """
 
     dryRun: bool
