@@ -110,7 +110,7 @@ async def _anchors(request: Request) -> func.HttpResponse:
     function="audit_keys",
     path="v1/audit/keys",
     summary="List signing keys",
-    description="Public keys of heads and anchors, including retired ones. Compare the keys with a key that you noted.",
+    description="Public keys of heads and anchors, including retired keys. Compare the keys with a key that you noted.",
     responses={200: AuditKeys},
     problems=(AuditOff,),
 )

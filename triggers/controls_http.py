@@ -166,8 +166,8 @@ async def _admit(request: Request) -> func.HttpResponse:
     method="PATCH",
     path="v1/jobs/{jobId}",
     summary="Update a waiting job's priority",
-    description="Moves the job to the queue position that it would have had with this priority. Returns 409 if the job "
-    "no longer waits. Idempotent: a repeated request changes nothing.",
+    description="Changes the priority and moves the job to the queue position for this priority. Returns 409 if the "
+    "job no longer waits. Idempotent: a repeated request changes nothing.",
     parameters=(JOB_ID,),
     body=PriorityChange,
     body_required=True,

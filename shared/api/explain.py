@@ -81,7 +81,7 @@ class Explanation(Response):
     what_if: dict[str, str]
     """Possible next events, by name, each with its effect now."""
     rows_if: dict[str, list[TableRow]]
-    """Rows of the transition tables that apply to events which would change the state."""
+    """Rows of the transition tables for each possible next event that changes the state."""
 
 
 def cite(event: Event) -> tuple[TableRow, ...]:

@@ -95,7 +95,7 @@ class FieldError(Response):
 
 
 class Problem(Response):
-    """Error (`application/problem+json`). Programs use `code`; `detail` is for people."""
+    """Error (`application/problem+json`). Programs use `code`. `detail` is for people."""
 
     model_config = ConfigDict(extra="allow")
 

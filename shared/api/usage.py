@@ -55,7 +55,8 @@ class SeenSource(Response):
     first_job: JobId
     first_at: Instant
     last_job: JobId
-    """First job that an instance created in the last hour in which the source was used; not the last job."""
+    """First job of the source that one process created in the last hour of use. Not always the last job of the
+    source."""
     last_at: Instant
     """Start of the last hour in which the source was used, or `first_at` if `first_at` is later."""
     active: int | None

@@ -101,7 +101,7 @@ class HookChange(RequestBody):
     description: _Description = Field(default_factory=str)
     """Description, one line."""
     enabled: StrictBool = Field(default_factory=lambda: True)
-    """`true` if the webhook receives new events. A webhook never receives the events of a period in which it was
+    """`true` if the webhook receives new events. The webhook never receives the events that occur while it is
     disabled."""
 
     @model_validator(mode="after")
@@ -163,7 +163,7 @@ class Hook(Response):
     """A webhook and its delivery state."""
 
     hookId: HookId
-    """`default`: the callback URLs of the tenant's jobs."""
+    """Id of the webhook. `default` for the callback URLs of the tenant's jobs."""
     tenant: str
     """Tenant, trimmed and lower-cased."""
     url: str | None

@@ -563,7 +563,9 @@ class HookSecret(Message):
     A webhook with its new secret. Store the secret: reading the webhook does not show the secret.
     """
 
-    hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
+    hookId: Annotated[
+        str, Field(description="Id of the webhook. `default` for the callback URLs of the tenant's jobs.")
+    ]
     tenant: Annotated[str, Field(description="Tenant, trimmed and lower-cased.")]
     url: Annotated[
         str | None,
@@ -847,7 +849,7 @@ class OverviewSweeper(Message):
 
 class Problem(Message):
     """
-    Error (`application/problem+json`). Programs use `code`; `detail` is for people.
+    Error (`application/problem+json`). Programs use `code`. `detail` is for people.
     """
 
     model_config = ConfigDict(
@@ -1290,7 +1292,7 @@ class SeenSource(Message):
     last_job: Annotated[
         str,
         Field(
-            description="First job that an instance created in the last hour in which the source was used; not the last job."
+            description="First job of the source that one process created in the last hour of use. Not always the last job of the\nsource."
         ),
     ]
     last_at: Annotated[
@@ -1722,7 +1724,9 @@ class Hook(Message):
     A webhook and its delivery state.
     """
 
-    hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
+    hookId: Annotated[
+        str, Field(description="Id of the webhook. `default` for the callback URLs of the tenant's jobs.")
+    ]
     tenant: Annotated[str, Field(description="Tenant, trimmed and lower-cased.")]
     url: Annotated[
         str | None,
@@ -1765,7 +1769,9 @@ class HookDetail(Message):
     A webhook with the time of its oldest waiting delivery.
     """
 
-    hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
+    hookId: Annotated[
+        str, Field(description="Id of the webhook. `default` for the callback URLs of the tenant's jobs.")
+    ]
     tenant: Annotated[str, Field(description="Tenant, trimmed and lower-cased.")]
     url: Annotated[
         str | None,
@@ -2619,7 +2625,7 @@ class Explanation(Message):
     what_if: Annotated[dict[str, str], Field(description="Possible next events, by name, each with its effect now.")]
     rows_if: Annotated[
         dict[str, list[TableRow]],
-        Field(description="Rows of the transition tables that apply to events which would change the state."),
+        Field(description="Rows of the transition tables for each possible next event that changes the state."),
     ]
 
 
