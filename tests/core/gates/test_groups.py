@@ -185,7 +185,7 @@ def test_each_sibling_waits_in_an_orchestration_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("parallel", "message"),
     [
-        ([["a", "x"]], "names no step"),
+        ([["a", "x"]], "names unknown steps"),
         ([["a", "c"]], "adjacent"),
         ([["a", "b"], ["b", "c"]], "names a step twice"),
         ([["a"]], "at least 2"),
