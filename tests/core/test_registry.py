@@ -146,7 +146,7 @@ def test_a_job_has_one_log() -> None:
     step = {"step_type": "PACK", "service": "packs"}
     definition = {"protocol_id": "two", "version": 1, "request_type": "TWO"}
     steps = [{"step_id": "a", **step}, {"step_id": "b", **step}]
-    with pytest.raises(ProtocolError, match="at most one step has the step_type PACK"):
+    with pytest.raises(ProtocolError, match="at most one step can have the step_type PACK"):
         build_protocol("two.json", {**definition, "steps": steps}, {}, {"packs": "PACK"})
     protocol = registry().find("PACK_RUN")
     assert protocol is not None
