@@ -124,6 +124,6 @@ def test_a_job_that_was_redriven_before_is_named(status: str, code: int) -> None
     with serving(*(CannedResponse(body=each) for each in (first, second, third))) as api:
         done = run_main("job", "redrive", "job_1", "-o", "ids", api=api.url)
     assert (done.returncode, done.stdout) == (code, "job_2\n")
-    hint = "; redrive that one: lucius job redrive job_3" if code else ""
+    hint = "; redrive the new job with `lucius job redrive job_3`" if code else ""
     assert done.stderr == f"already redriven as job_3 ({status}){hint}\n"
     assert [request.method for request in api.requests] == ["GET", "POST", "GET"]

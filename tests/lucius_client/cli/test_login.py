@@ -120,5 +120,5 @@ def test_a_refused_token_leads_to_a_hint(tmp_path: Path) -> None:
     with serving(CannedResponse(401, samples.problem(401, "TOKEN_MISSING"))) as api:
         completed = run_main("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
     assert completed.returncode == 3
-    assert completed.stderr.startswith("lucius: get a token with `lucius login")
+    assert completed.stderr.startswith("lucius: token missing, invalid or expired; get a token with `lucius login")
     assert completed.stderr.endswith(" (TOKEN_MISSING)\n")

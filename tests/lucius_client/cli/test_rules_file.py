@@ -84,7 +84,7 @@ def test_a_wrong_file_names_the_place(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["set", "--tenant", "a", "--reason", "r"], "no limit given"),
+        (["set", "--tenant", "a", "--reason", "r"], "limit missing"),
         (["set", "--tenant", "a", "--reason", "r", "--max-active", "-1"], "--max-active -1: must be a whole number"),
         (
             ["set", "--tenant", "a", "--reason", "r", "--breaker", "off"],
@@ -143,6 +143,6 @@ def test_the_log_shows_breakers_and_jobs() -> None:
     with serving(*(CannedResponse(body=page) for page in pages)) as api:
         completed = run_main("quota", "log", "--tenant", "tenant_a", api=api.url, terminal=True, COLUMNS="300")
     assert completed.returncode == 0, completed.stderr
-    assert "breaker OPEN until 2026-05-01T00:01:00+00:00, 6 of 10 bad" in completed.stdout
+    assert "breaker OPEN until 2026-05-01T00:01:00+00:00, 6 of 10 failed" in completed.stdout
     assert "breaker HALF_OPEN, 1 at once" in completed.stdout
     assert ["admitted job_0" in completed.stdout, "admitted job_1" in completed.stdout] == [True, True]

@@ -226,7 +226,7 @@ def test_a_submit_names_its_tenant(tmp_path: Path) -> None:
         environment = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
         refused = run_main(*SUBMIT[:4], api=api.url, **environment)
         assert (refused.returncode, api.requests) == (2, [])
-        assert "name a tenant with --tenant or LUCIUS_TENANT, or log in to one" in refused.stderr
+        assert "tenant missing; name a tenant with --tenant or LUCIUS_TENANT" in refused.stderr
     for named, tenant in ({}, "acme"), ({"LUCIUS_TENANT": "beta"}, "beta"):
         with serving(OCR, CannedResponse(202, samples.accepted())) as api:
             store(api.url, "acme", tmp_path)

@@ -18,19 +18,21 @@ from lucius_client.cli.options import OneTenant
 from lucius_client.cli.rendering import OutputFormat
 from lucius_client.cli.session import ApiOption, Session, TokenOption
 
-_TIME = "2026-01-27T10:00:00Z, or 90m, 2h, 3d ago"
+_TIME = "2026-01-27T10:00:00Z, 90m, 2h, 3d"
 
 Key = Annotated[
     list[str] | None,
-    typer.Option("--key", metavar="KEY", help="A public key (PEM) or key id that you trust; repeatable."),
+    typer.Option("--key", metavar="KEY", help="Public key (PEM) or key id that you trust; repeatable."),
 ]
 Head = Annotated[
-    str | None, typer.Option(metavar="HASH", help="Hash that the job's last event must have, from a separate record.")
+    str | None,
+    typer.Option(metavar="HASH", help="Hash that the job's last event must have. Take it from a separate record."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The bundle to write, a .tar.gz.")]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, in the format tar.gz.")]
 WithoutHeads = Annotated[
-    bool, typer.Option("--without-heads", help="Export without signed heads: jobs created in the window, up to now.")
+    bool,
+    typer.Option("--without-heads", help="Export without signed heads. Selects the jobs created in the window."),
 ]
 WithContent = Annotated[
     bool, typer.Option("--with-content", help="Include payloads, error texts and query strings of references.")
@@ -48,9 +50,9 @@ def audit() -> None:
 
 
 def verify_file(
-    bundle: Annotated[str, typer.Argument(metavar="FILE", help="A bundle, or the bundle of one job; - is stdin.")],
+    bundle: Annotated[str, typer.Argument(metavar="FILE", help="Bundle of a tenant or of one job. `-` is stdin.")],
     job: Annotated[
-        str | None, typer.Option(metavar="ID", help="Verify the chain and the events of this job only.")
+        str | None, typer.Option(metavar="ID", help="Verify only the chain and the events of this job.")
     ] = None,
     key: Key = None,
     head: Head = None,
@@ -58,15 +60,21 @@ def verify_file(
 ) -> None:
     """Verify a bundle without the API, at four levels.
 
-    1 bytes: files, signatures, signed heads. 2 chain: no gap, right hashes and totals. 3 possible: each event follows
-    from the rules of the app. 4 complete: every signed job is there.
+    Levels:
+    1 bytes: the files match their digests, signatures and signed heads
+    2 chain: the events have no gap, and their hashes and totals match
+    3 possible: each event follows from the rules of the app
+    4 complete: the bundle has every signed job
 
-    Exit codes: 0 verified, 2 broken, 3 signed by a key that you have not named.
+    Exit codes:
+    0: verified
+    2: broken
+    3: signed by a key that you have not named
     """
     try:
         from lucius_verify import verify
     except ImportError as missing:
-        raise UsageError(f"the package lucius-verify is not installed ({missing})") from missing
+        raise UsageError(f"package lucius-verify not found ({missing}); install packages/lucius-verify") from missing
     try:
         if bundle == "-":
             with tempfile.NamedTemporaryFile(prefix="lucius-") as spooled:
@@ -86,15 +94,15 @@ def verify_file(
 
 
 def verify_job(
-    bundle: Annotated[str, typer.Option(metavar="BUNDLE", help="A bundle, or the bundle of one job.")],
-    job_id: Annotated[str, typer.Option("--job-id", metavar="ID", help="The job.")],
+    bundle: Annotated[str, typer.Option(metavar="BUNDLE", help="Bundle of a tenant or of one job.")],
+    job_id: Annotated[str, typer.Option("--job-id", metavar="ID", help="Id of the job.")],
     key: Key = None,
     head: Head = None,
     json_: Json = False,
 ) -> None:
     """Verify one job of a bundle without the API.
 
-    It is `lucius audit verify BUNDLE --job ID`.
+    The command is equivalent to `lucius audit verify BUNDLE --job ID`.
     """
     verify_file(bundle, job_id, key, head, json_)
 
@@ -102,8 +110,12 @@ def verify_job(
 def export_bundle(
     output: Output,
     tenant: OneTenant = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Start of the window: {_TIME}.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="End of the window. Default: now.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Start, as a timestamp or an age: {_TIME}.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="End, as a timestamp or an age. Default: now.")
+    ] = None,
     with_content: WithContent = False,
     without_heads: WithoutHeads = False,
     api: ApiOption = DEFAULT_URL,
@@ -111,10 +123,13 @@ def export_bundle(
 ) -> None:
     """Write a tenant's histories of a window as one bundle.
 
-    With signed heads these are the jobs with an event in the window, else the jobs that were created in it.
+    With signed heads, the bundle has the jobs with an event in the window.
+    Without signed heads, the bundle has the jobs created in the window.
 
-    An export that was interrupted continues when the same command is run again. Exit code 1: the API cannot read some
-    jobs. The bundle lacks them, and its manifest has their ids.
+    If an export is interrupted, run the same command again to continue.
+
+    The exit code is 1 if the API cannot read some jobs. The bundle lacks these
+    jobs, and the manifest has their ids.
     """
     session = Session(api, token or None, OutputFormat.TABLE)
     try:

@@ -1,8 +1,8 @@
 """Builds an audit bundle on this machine, page by page from the public API.
 
-`FILE.part/` keeps the state of an export: the plan (heads, keys, ids of jobs), and a line for each job, with the
-problem code of one that was not exported. So the same command continues an export that was interrupted. The bundle
-replaces FILE when it is whole.
+`FILE.part/` stores the state of an export: the plan (heads, keys, ids of jobs), and a line for each job. The line of a
+job that was not exported has the problem code. This way the same command continues an interrupted export. A complete
+bundle replaces FILE.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Window:
-    """The options of an export."""
+    """The tenant, the window and the options of an export."""
 
     tenant: str | None
     since: str | None
@@ -46,7 +46,7 @@ class _Plan:
     words: Json
     manifest: Json
     job_ids: list[str]
-    #: pages of signed heads; empty: without signed heads
+    #: pages of signed heads; empty if the export has no signed heads
     pages: list[Json]
     anchors: list[Json]
     keys: Json | None
@@ -86,7 +86,7 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     if not plan.pages:
         rendering.write("without signed heads: levels 1 to 3 can be verified, and an omitted job is not detected")
     if gone := [job_id for job_id, code in not_exported.items() if code in GONE]:
-        rendering.write(f"not exported, because they were deleted: {', '.join(gone)}", stderr=True)
+        rendering.write(f"not exported, since LUCIUS deleted the jobs: {', '.join(gone)}", stderr=True)
     check_whole(not_exported)
 
 
@@ -145,8 +145,8 @@ def _signed_pages(client: Client, tenant: str, since: datetime | None, until: da
         if since is None or since >= earliest or (until is not None and until <= earliest):
             raise
         rendering.write(
-            f"signed heads begin at {refused.problem.earliest}, and so does the bundle; for jobs before, export again "
-            f"with --without-heads --until {refused.problem.earliest}",
+            f"the bundle begins at {refused.problem.earliest}, like the signed heads; to export earlier jobs, use "
+            f"--without-heads --until {refused.problem.earliest}",
             stderr=True,
         )
         return _signed_pages(client, tenant, earliest, until)

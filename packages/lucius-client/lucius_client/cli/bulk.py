@@ -12,7 +12,7 @@ from lucius_client.cli import ids, rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.options import Limit, Reason, Tenant
+from lucius_client.cli.options import Limit, OneTenant, Reason, Tenant
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing, status
@@ -21,17 +21,19 @@ from lucius_client.models import Bulk
 #: seconds between two reads of a bulk operation that the command waits for
 _LOOK_S = 1.0
 
-BulkId = Annotated[str, typer.Argument(metavar="ID", help="A bulk operation's id, or its first characters."), ids.BULK]
+BulkId = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a bulk operation, or the id's first characters."), ids.BULK
+]
 Filter = Annotated[
     list[str],
     typer.Option(
         "--filter",
         metavar="KEY=VALUE",
-        help="Filter of the jobs; repeatable: status=, request_type=, label=KEY:VALUE, since=, until= (a "
-        "timestamp, or 2h ago).",
+        help="Condition for the jobs; repeatable: status=, request_type=, label=KEY:VALUE, since=, until=. "
+        "A time is a timestamp, or an age such as 2h.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the jobs that match now.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the jobs that match now; change nothing.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Show progress until the bulk operation has ended.")]
 
 BULKS = Listing(
@@ -74,7 +76,7 @@ def _command_of(action: str, summary: str) -> Callable[..., Any]:
         session: Session,
         filter_: Filter,
         reason: Reason,
-        tenant: Tenant = None,
+        tenant: OneTenant = None,
         dry_run: DryRun = False,
         wait: Wait = False,
     ) -> None:
@@ -86,7 +88,7 @@ def _command_of(action: str, summary: str) -> Callable[..., Any]:
 
 cancel = _command_of("cancel", "Cancel jobs. LUCIUS waits for attempts in flight.")
 pause = _command_of("pause", "Pause jobs. Attempts in flight finish; none starts.")
-resume = _command_of("resume", "Continue paused jobs.")
+resume = _command_of("resume", "Resume paused jobs.")
 redrive = _command_of("redrive", "Redrive failed or cancelled jobs, each as a new job.")
 replay = _command_of("replay", "Replay jobs that have ended, each as a new job.")
 
@@ -100,7 +102,7 @@ def list_(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
 
 @with_session
 def show(session: Session, bulk: BulkId, tenant: Tenant = None, wait: Wait = False) -> None:
-    """Show a bulk operation: jobs done, refused and open."""
+    """Show a bulk operation and its counts of jobs."""
     finish(session, session.client.bulk(bulk, tenant=tenant), wait=wait)
 
 
@@ -120,7 +122,7 @@ def items(
 
 @with_session
 def stop(session: Session, bulk: BulkId, tenant: Tenant = None) -> None:
-    """Stop a bulk operation. Finished jobs do not change."""
+    """Stop a bulk operation. Completed actions remain."""
     finish(session, session.client.cancel_bulk(bulk, tenant=tenant), wait=False)
 
 
@@ -137,17 +139,15 @@ add(bulk_app, "stop", stop, "lucius bulk stop bulk_82304918")
 
 
 def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:
-    """Shows a bulk operation. With `wait`, after its end, and with exit code 1 if a job was refused or is open.
+    """Shows a bulk operation; with `wait`, after the bulk operation has ended.
 
-    Ctrl-C ends only the command; the bulk operation continues.
+    With `wait`, the exit code is 1 if a job was refused or is open. Ctrl-C ends the command, not the bulk operation.
     """
     if wait:
         try:
             bulk = _followed(session, bulk)
         except KeyboardInterrupt:
-            goes_on = (
-                f"the bulk operation continues: lucius bulk show {bulk.bulkId}; to stop: lucius bulk stop {bulk.bulkId}"
-            )
+            goes_on = f"the bulk operation continues; use `lucius bulk show {bulk.bulkId}` or `lucius bulk stop {bulk.bulkId}`"
             rendering.write(goes_on, stderr=True)
             raise
     session.show_one(BULKS, bulk.plain())

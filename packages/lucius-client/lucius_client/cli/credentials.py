@@ -67,7 +67,7 @@ def _read() -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path()}: {error}; remove it and log in again") from error
+        raise UsageError(f"cannot read {path()}: {error}; remove the file, and log in again") from error
     return tokens
 
 

@@ -29,7 +29,7 @@ _RESULTS = "results"
 
 
 class Documents:
-    """A tenant's folders of one blob account. Methods raise `DependencyUnreachable` if the account does not respond."""
+    """A tenant's folders in one blob account. Methods raise DependencyUnreachable if the account does not respond."""
 
     def __init__(self, connection: str | None = None, *, tenant: str = "demo") -> None:
         """Connects with a connection string; None means `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
@@ -48,7 +48,7 @@ class Documents:
 
     @property
     def results_uri(self) -> str:
-        """Returns the URI of the tenant's results: a job writes its output below it."""
+        """Returns the URI of the tenant's folder for results. Jobs write their output below this URI."""
         return f"{self.endpoint}/{_RESULTS}/{quote(self._folder)}"
 
     def uri_of(self, path: Path) -> str:
@@ -56,7 +56,7 @@ class Documents:
         return str(self._blob(path, _content(path)).url)
 
     def upload(self, path: Path) -> str:
-        """Uploads a file and returns its URI. The name has the hash of the content, so equal files are stored once."""
+        """Uploads a file and returns the blob's URI. The blob's path has a hash of the content. Raises UsageError."""
         content = _content(path)
         kind = ContentSettings(content_type=mimetypes.guess_type(path.name)[0] or "application/octet-stream")
         try:
@@ -70,7 +70,7 @@ class Documents:
         return str(blob.url)
 
     def read_json(self, uri: str) -> Any:
-        """Returns a JSON document of this account; None if `uri` names something else or it cannot be read."""
+        """Returns a JSON document of this account; None if `uri` names something else or the blob is unreadable."""
         path = urlsplit(uri).path.removeprefix(urlsplit(self.endpoint).path).lstrip("/")
         container, _, name = unquote(path).partition("/")
         if not uri.startswith(self.endpoint + "/") or not name:
@@ -86,11 +86,13 @@ class Documents:
 
     def _unreachable(self, error: AzureError) -> DependencyUnreachable:
         reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
-        return DependencyUnreachable(f"the blob store at {self.endpoint} failed ({reason}); set {SETTING} for another")
+        return DependencyUnreachable(
+            f"the blob store at {self.endpoint} failed ({reason}); name another with {SETTING}"
+        )
 
 
 def configured() -> str | None:
-    """Returns `LUCIUS_BLOB_CONNECTION`; None if it is not set, or stands for Azurite."""
+    """Returns `LUCIUS_BLOB_CONNECTION`; None if the variable is unset or is `UseDevelopmentStorage=true`."""
     connection = os.environ.get(SETTING, "").strip()
     return None if connection.rstrip(";").lower() in ("", "usedevelopmentstorage=true") else connection
 

@@ -14,8 +14,8 @@ Json = dict[str, Any]
 def payload_for(protocol: Json, text: str | None, questions: list[Any]) -> Json:
     """Returns the payload of a job request, with one key for each step of `protocol`.
 
-    `text` is JSON or `@FILE`; for a protocol with one step it can be the payload of this step without the key.
-    `questions` become the prompt set of each SIS step. Raises UsageError if the options do not fit the protocol.
+    `text` is JSON or `@FILE`. For a protocol with one step, the JSON can omit the key of the step. `questions` become
+    the prompt set of each SIS step. Raises UsageError if the options do not fit the protocol.
     """
     payload = _parse(text) if text else {}
     steps = protocol["steps"]
@@ -41,7 +41,7 @@ def envelope(
     payload: Json,
     key: str | None,
 ) -> Json:
-    """Returns the body of `POST /v1/orchestrate`. `key`: idempotency key. Default: the body itself."""
+    """Returns the body of `POST /v1/orchestrate`. `key`: idempotency key; None means a hash of the body."""
     return {
         "schema_version": "1.0",
         "tenant_id": tenant,

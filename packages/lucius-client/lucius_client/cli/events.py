@@ -51,23 +51,28 @@ def events(
     session: Session,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Stream new events until interrupted.")] = False,
     type_: Annotated[
-        str | None, typer.Option("--type", help="One or more, separated by commas: job.completed,job.failed.")
+        str | None,
+        typer.Option("--type", help="Only events of these types, separated by commas: job.completed,job.failed."),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="At or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago."),
+        typer.Option(
+            metavar="TIME", help="Only events at or after this timestamp or age: 2026-01-27T10:00:00Z, 90m, 2h, 3d."
+        ),
     ] = None,
     tenant: OneTenant = None,
     job: Annotated[str | None, typer.Option(help="Only events of this job.")] = None,
     job_type: Annotated[str | None, typer.Option(help="Only events of jobs of this type.")] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="Only events that end a job.")] = False,
     cursor_file: Annotated[
-        Path | None, typer.Option(help="File that stores the cursor; the next call continues there.")
+        Path | None, typer.Option(help="File that stores the cursor. The next call continues at the stored cursor.")
     ] = None,
 ) -> None:
-    """Print one tenant's events of jobs, quotas, incidents and webhooks.
+    """List one tenant's events, oldest first.
 
-    Default: all retained events. With --follow: new events.
+    The events are those of jobs, quotas, incidents and webhooks. Without
+    --follow, the command lists all retained events. With --follow, the command
+    streams new events.
     """
     first = instant_ago("--since", since)
     with _used(cursor_file):
@@ -98,7 +103,7 @@ add(event_app, "list", events, *EXAMPLES)
 
 
 def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, since: datetime | None = None) -> Feed:
-    """Passes each event to `taker`, also past a gap. Returns the feed with the position after the last one."""
+    """Passes each event to `taker`, also after a gap. Returns the feed at the position after the last event."""
     while True:
         feed = Feed(which, client._retries, keeps=which.get("follow", True))
         try:
@@ -108,7 +113,7 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
             return feed
         except CursorExpired as expired:
             rendering.write(
-                "lucius: events missing: their retention has expired; continuing with the oldest event", stderr=True
+                "lucius: events missing: their retention ended; continuing with the oldest retained event", stderr=True
             )
             which["after"] = expired.problem.earliest
 
@@ -119,7 +124,7 @@ def _used(cursor_file: Path | None) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise UsageError(f"--cursor-file {cursor_file}: has no cursor") from error
+        raise UsageError(f"--cursor-file {cursor_file}: the file has no cursor; name another file") from error
     except OSError as error:
         if error.filename is None:
             raise  # an error of a pipe, not of the file

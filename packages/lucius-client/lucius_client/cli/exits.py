@@ -24,11 +24,11 @@ class Exit(IntEnum):
     """The exit codes, for scripts."""
 
     OK = 0
-    #: a job ended FAILED_FINAL or CANCELLED, a checked file is invalid, compared jobs differ, or an export is not whole
+    #: a job ended FAILED_FINAL or CANCELLED, a checked file is invalid, compared jobs differ, or an export lacks data
     NOT_WELL = 1
     #: an invalid option or file
     USAGE = 2
-    #: the API responded with a problem, there is no result yet or any more, or the store refuses the credential
+    #: the API responded with a problem, the job has no result, or the store refuses the credential
     REFUSED = 3
     #: the API, the blob store or the token issuer does not respond
     UNREACHABLE = 4
@@ -57,7 +57,7 @@ class DependencyUnreachable(CliError):
 
 
 #: advice for writes, and for reads of one tenant
-NAME_A_TENANT = "name a tenant with --tenant or LUCIUS_TENANT, or log in to one"
+NAME_A_TENANT = "tenant missing; name a tenant with --tenant or LUCIUS_TENANT, or run `lucius login --as TENANT`"
 
 
 #: problem codes of an item that was deleted after it was listed, or whose bundle was deleted from the archive
@@ -69,7 +69,8 @@ UNREADABLE = ("ARCHIVE_INVALID", "DATA_LOST")
 def check_whole(not_exported: Mapping[str, str]) -> None:
     """Raises CliError (exit code 1) if an item that was not exported, given with its problem code, can be restored."""
     if lost := [f"{name} ({code})" for name, code in not_exported.items() if code in UNREADABLE]:
-        raise CliError(f"not exported: {', '.join(lost)}; restore them, and export again", Exit.NOT_WELL)
+        text = f"not exported: {', '.join(lost)}; export again after an operator restored the missing data"
+        raise CliError(text, Exit.NOT_WELL)
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:
@@ -84,7 +85,7 @@ def cli_error(error: LuciusError, api: str) -> CliError:
     match error:
         case Unauthenticated():
             hint = "get a token with `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"
-            return CliError(f"{hint} ({error.code})", Exit.REFUSED)
+            return CliError(f"token missing, invalid or expired; {hint} ({error.code})", Exit.REFUSED)
         case Refused() if error.code == "TENANT_REQUIRED":
             return CliError(f"{NAME_A_TENANT} ({error.code})", Exit.REFUSED)
         case Refused():
@@ -97,11 +98,11 @@ def cli_error(error: LuciusError, api: str) -> CliError:
             return CliError(str(error), Exit.UNREACHABLE)
         case Unreachable():
             return CliError(
-                f"no API responds at {api} ({error}); use --api for another, or start one with `make up` in a checkout",
+                f"no API responds at {api} ({error}); name another API with --api, or run `make up` in a checkout",
                 Exit.UNREACHABLE,
             )
         case BadAddress():
             return CliError(f"--api {error}")
         case NotLucius():
-            return CliError(f"{api} is not a LUCIUS API: {error}")
+            return CliError(f"{api} is not a LUCIUS API: {error}; check --api")
     return CliError(str(error))

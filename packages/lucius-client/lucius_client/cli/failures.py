@@ -46,7 +46,7 @@ deadletter_app = typer.Typer(help="List failed jobs that are neither redriven no
 rejected_app = typer.Typer(help="List, show and redrive messages that no job could accept.", no_args_is_help=True)
 
 MessageId = Annotated[
-    str, typer.Argument(metavar="ID", help="A rejected message's id, or its first characters."), ids.REJECTED
+    str, typer.Argument(metavar="ID", help="Id of a rejected message, or the id's first characters."), ids.REJECTED
 ]
 
 
@@ -80,11 +80,12 @@ def list_(
     session: Session,
     tenant: Tenant = None,
     day: Annotated[
-        str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Only messages of this day (UTC).")
+        str | None,
+        typer.Option("--date", metavar="YYYY-MM-DD", help="Only messages of this UTC day. Default: the last 90 days."),
     ] = None,
     limit: Limit = 50,
 ) -> None:
-    """List rejected messages with the reason, newest first."""
+    """List rejected messages with their reasons, newest first."""
     messages = [message.plain() for message in session.client.rejected(tenant=tenant, day=_day(day), limit=limit)]
     session.show(REJECTED, messages)
 
@@ -93,7 +94,7 @@ def list_(
 def show(session: Session, message: MessageId) -> None:
     """Print a rejected message as JSON, with its body.
 
-    `what_if` is the outcome if the message arrived now.
+    The field `what_if` is the outcome that a redrive has now.
     """
     rendering.write_json(session.client.rejected_message(message).plain())
 
@@ -101,11 +102,11 @@ def show(session: Session, message: MessageId) -> None:
 @with_session
 def redrive(
     session: Session,
-    messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Rejected messages."), ids.REJECTED],
+    messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of rejected messages."), ids.REJECTED],
 ) -> None:
-    """Apply rejected messages again.
+    """Apply rejected messages to their jobs again.
 
-    `redriven` is the outcome.
+    The column `redriven` is the outcome.
     """
     redriven = [session.client.redrive_rejected(message).plain() for message in messages]
     session.show(REJECTED, redriven)

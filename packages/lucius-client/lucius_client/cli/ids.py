@@ -1,6 +1,6 @@
 """Completes shortened ids, and finds the tenant that a command does not name.
 
-The API has no route for either: both are looked up in the latest `MAX_ITEMS` items of its lists.
+The API has no route for this, so the command searches the latest `MAX_ITEMS` items of the API's lists.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from lucius_client.cli.exits import CliError, Exit, UsageError
 
 #: maximum items of a list that are searched
 MAX_ITEMS = 1000
-#: maximum jobs whose tenants are used
+#: maximum jobs, and maximum quotas, whose tenants are searched
 _JOBS = 300
 #: minimum characters of a prefix after the last `_`, and the minimum if the list has more than `MAX_ITEMS`
 _MIN, _MIN_OF_MANY = 4, 8
-#: characters of a complete job id after the last `_`; such an id is not looked up
+#: characters of a complete id after the last `_`; the command does not search for it, unless the kind is `of_tenant`
 _WHOLE = 32
 #: maximum candidates that an error names
 _NAMED = 4
@@ -36,7 +36,7 @@ class Kind:
     not_found: str
     #: function that lists the ids of a tenant (None means all), newest first
     ids: Callable[[Client, str | None], Iterable[str]]
-    #: `True` if the API lists them for one tenant at a time
+    #: `True` if the API lists these ids for one tenant at a time
     of_tenant: bool = False
 
 
@@ -48,7 +48,10 @@ INCIDENT = Kind(
 )
 REJECTED = Kind("rejected message", "REJECTED_NOT_FOUND", lambda api, _: (each.id for each in api.rejected()))
 BULK = Kind(
-    "bulk", "BULK_NOT_FOUND", lambda api, tenant: (each.bulkId for each in api.bulks(tenant=tenant)), of_tenant=True
+    "bulk operation",
+    "BULK_NOT_FOUND",
+    lambda api, tenant: (each.bulkId for each in api.bulks(tenant=tenant)),
+    of_tenant=True,
 )
 WEBHOOK = Kind(
     "webhook",
@@ -59,10 +62,10 @@ WEBHOOK = Kind(
 
 
 def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: Refused) -> dict[str, Any] | None:
-    """Returns the options of a refused command with complete ids and their tenant; None if there are none.
+    """Returns the options of a refused command with complete ids and their tenant; None if nothing was completed.
 
-    `error`: the refusal. `kinds`: kinds of the ids among the options, by name. Raises CliError if a prefix is not
-    unique.
+    `error`: error of the API. `kinds`: kinds of the ids among the options, by option name. Raises CliError if a prefix
+    is not unique.
     """
     changed: dict[str, Any] = {}
     for name, kind in kinds.items():
@@ -92,14 +95,14 @@ def of_each_tenant(api: Client, tenant: str | None, listed: Callable[[str | None
 
 
 def tenants(api: Client, jobs: int = _JOBS) -> list[str]:
-    """Returns the tenants of the latest jobs and of quotas."""
+    """Returns the tenants of the latest `jobs` jobs and of the first `jobs` quotas, sorted."""
     named = [each.tenant_id for each in api.jobs(limit=jobs)]
     named += [each.tenant for each in api.quotas(limit=jobs) if each.name is None and each.tenant != "*"]
     return sorted(set(named))
 
 
 def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str, str | None] | None:
-    """Returns the one id that begins with `given`, and its tenant; None if no id does."""
+    """Returns the only id that begins with `given`, and the id's tenant; None if no id begins with `given`."""
     tail = given.rpartition("_")[2]
     if len(tail) == _WHOLE and not kind.of_tenant:
         return given, tenant
@@ -114,19 +117,22 @@ def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str
         matching += [(found, each) for found in ids if found.startswith(given)]
     newest = f"the last {MAX_ITEMS:,} {kind.noun}s"
     if not matching and cut:
-        raise CliError(f"{kind.noun} not found: {given} ({kind.not_found}); no match in {newest}", Exit.REFUSED)
+        text = f"{kind.noun} not found: {given} ({kind.not_found}); no match in {newest}, so give the complete id"
+        raise CliError(text, Exit.REFUSED)
     if len(matching) > 1:
         named = ", ".join(found for found, _ in matching[:_NAMED])
-        raise UsageError(f"{given} is not unique: {named}{' ...' if len(matching) > _NAMED else ''}")
+        raise UsageError(
+            f"{given} is not unique: {named}{' ...' if len(matching) > _NAMED else ''}; give more characters"
+        )
     if matching and cut and len(tail) < _MIN_OF_MANY:
         raise UsageError(f"{given} is unique among {newest} only: give {_MIN_OF_MANY} characters after the last _")
     return matching[0] if matching else None
 
 
 def of_every_job(client: Client, **window: Any) -> Iterator[str]:
-    """Yields the id of each job of the window once, archived ones last.
+    """Yields the id of each job of the window once, first the jobs that are not archived.
 
-    A job that is archived in the meantime is in one of the two lists, or in both.
+    A job that is archived between the two requests can be in both lists.
     """
     seen: set[str] = set()
     for archived in (None, True):

@@ -1,4 +1,4 @@
-"""`lucius incident`: conditions that need an operator, and their settlement."""
+"""`lucius incident`: lists, shows and closes conditions that need an operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import LOG, Column, Listing, status
 
 IncidentId = Annotated[
-    str, typer.Argument(metavar="ID", help="An incident's id, or its first characters."), ids.INCIDENT
+    str, typer.Argument(metavar="ID", help="Id of an incident, or the id's first characters."), ids.INCIDENT
 ]
 
 INCIDENTS = Listing(
@@ -28,7 +28,7 @@ INCIDENTS = Listing(
         Column("state", status("state"), drop=1),
         Column("code", "code", room=10, drop=4),
         Column("opened", "opened_at", at=True, drop=2),
-        Column("settled by", "settled_by", room=8, drop=8),
+        Column("closed by", "settled_by", room=8, drop=8),
         Column("redriven as", "retried_by", drop=7),
     ),
 )
@@ -44,16 +44,25 @@ def list_(
     session: Session,
     tenant: Tenant = None,
     state: Annotated[
-        str, typer.Option(help="One or more, separated by commas: OPEN, RESOLVED, RETRIED, DISMISSED; or all.")
+        str,
+        typer.Option(
+            help="Only incidents in these states, separated by commas: OPEN, RESOLVED, RETRIED (redriven), DISMISSED. "
+            "`all` selects every state."
+        ),
     ] = "OPEN",
     kind: Annotated[
-        str | None, typer.Option(help="One or more, separated by commas: JOB, BREAKER, SERVICE, ROW.")
+        str | None,
+        typer.Option(help="Only incidents of these kinds, separated by commas: JOB, BREAKER, SERVICE, ROW."),
     ] = None,
     type_: JobType = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Opened at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Only incidents opened at or after this timestamp or age: 2026-01-27T10:00:00Z, 90m, 2h, 3d.",
+        ),
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Opened before this time.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only incidents opened before this time.")] = None,
     limit: Limit = 50,
 ) -> None:
     """List incidents. Default: open ones."""
@@ -71,7 +80,7 @@ def list_(
 
 @with_session
 def show(session: Session, incident: IncidentId) -> None:
-    """Show an incident and its changes."""
+    """Show an incident and the changes of its state."""
     found = session.client.incident(incident).plain()
     session.show_one(INCIDENTS, found)
     if session.for_people:

@@ -11,13 +11,13 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def instant_ago(option: str, text: str | None) -> datetime | None:
-    """Parses `2026-01-27T10:00:00Z`, or `2h` ago; None if the option was not given. Raises UsageError."""
-    return _instant(option, text, -1, "ago") if text is not None else None
+    """Parses a timestamp, or an age such as `2h`. Returns None if the option was not given. Raises UsageError."""
+    return _instant(option, text, -1, "an age") if text is not None else None
 
 
 def instant_ahead(option: str, text: str | None) -> datetime | None:
-    """Parses `2026-01-27T10:00:00Z`, or in `2h`; None if the option was not given. Raises UsageError."""
-    return _instant(option, text, 1, "from now") if text is not None else None
+    """Parses a timestamp, or a duration from now such as `2h`. Returns None for None. Raises UsageError."""
+    return _instant(option, text, 1, "a duration") if text is not None else None
 
 
 def _instant(option: str, text: str, sign: int, words: str) -> datetime:
@@ -27,5 +27,5 @@ def _instant(option: str, text: str, sign: int, words: str) -> datetime:
         instant = datetime.fromisoformat(text)
         return instant if instant.tzinfo else instant.astimezone()
     except (ValueError, OverflowError):
-        example = f"a timestamp like 2026-01-27T10:00:00Z, or 90m, 2h, 3d {words}"
+        example = f"a timestamp like 2026-01-27T10:00:00Z, or {words} like 90m, 2h or 3d"
         raise UsageError(f"{option} {text}: must be {example}") from None

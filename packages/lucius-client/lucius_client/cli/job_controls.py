@@ -30,7 +30,7 @@ def pause(session: Session, job: JobId, reason: OptionalReason = None) -> None:
 
 @with_session
 def resume(session: Session, job: JobId, reason: OptionalReason = None) -> None:
-    """Continue a paused job."""
+    """Resume a paused job."""
     show_job(session, session.client.resume(job, reason=reason).plain())
 
 
@@ -38,7 +38,7 @@ def resume(session: Session, job: JobId, reason: OptionalReason = None) -> None:
 def admit(
     session: Session,
     job: JobId,
-    reason: Annotated[str, typer.Option(help="Reason, for the log of the tenant's quota.")],
+    reason: Annotated[str, typer.Option(help="Reason for the quota's log, at most 1,024 characters.")],
 ) -> None:
     """Admit a waiting job past its quotas, once. Operators only."""
     show_job(session, session.client.admit(job, reason=reason).plain())
@@ -55,8 +55,8 @@ class Priority(StrEnum):
 def priority(
     session: Session,
     job: JobId,
-    priority: Annotated[Priority, typer.Argument(help="The new priority.")],
-    reason: Annotated[str, typer.Option(help="Reason, for the job's history.")],
+    priority: Annotated[Priority, typer.Argument(help="New priority.")],
+    reason: Annotated[str, typer.Option(help="Reason for the job's history, at most 1,024 characters.")],
 ) -> None:
     """Change a waiting job's priority and queue position."""
     show_job(session, session.client.set_priority(job, priority.value, reason=reason).plain())
@@ -73,16 +73,20 @@ def redrive(
     with_dependants: Annotated[
         bool,
         typer.Option(
-            "--with-dependants", help="Also redrive, as a bulk operation, each job that failed because of this one."
+            "--with-dependants", help="Also redrive each job that failed because of this job, as a bulk operation."
         ),
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: wait until all are redriven.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="With --with-dependants, wait until the bulk operation ends.")
+    ] = False,
 ) -> None:
     """Redrive a failed or cancelled job from its failed step.
 
-    Creates a new job.
+    The redrive creates a new job. Idempotent: a second redrive shows the same
+    new job.
 
-    A job is redriven once. Exit code 1: it was redriven before, and the new job failed too.
+    The exit code is 1 if the job was redriven before, and the last redrive
+    failed or was cancelled.
     """
     if with_dependants:
         if ignore_dependencies:
@@ -97,7 +101,7 @@ def redrive(
         while last.get("redriven_by"):
             last = session.client.job(last["redriven_by"]).plain()
         failed = last["status"] in FAILED
-        hint = f"; redrive that one: lucius job redrive {last['jobId']}" if failed else ""
+        hint = f"; redrive the new job with `lucius job redrive {last['jobId']}`" if failed else ""
         rendering.write(f"already redriven as {last['jobId']} ({outcome(last)}){hint}", stderr=True)
         if failed:
             raise typer.Exit(Exit.NOT_WELL)
@@ -105,10 +109,12 @@ def redrive(
 
 @with_session
 def dismiss(
-    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="Reason, for the incident's log.")]
+    session: Session,
+    job: JobId,
+    reason: Annotated[str, typer.Option(help="Reason for the incident's log, at most 1,024 characters.")],
 ) -> None:
     """Dismiss a dead letter and its open incident.
 
-    The job does not change and can be redriven.
+    The job does not change. `lucius job redrive` can still redrive the job.
     """
     show_job(session, session.client.dismiss_dead_letter(job, reason=reason).plain())

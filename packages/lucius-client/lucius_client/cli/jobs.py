@@ -28,7 +28,7 @@ from lucius_client.series import TERMINAL
 
 #: value of --out for stdout
 STDOUT = Path("-")
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing; - is stdout.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="File to write, instead of printing. `-` is stdout.")]
 
 job_app = typer.Typer(
     help="List, show, watch, explain, cancel and redrive jobs.",
@@ -41,15 +41,17 @@ def jobs(
     session: Session,
     tenant: Tenant = None,
     status: Annotated[
-        str | None, typer.Option(help="One or more, separated by commas: FAILED_FINAL,CANCELLED.")
+        str | None, typer.Option(help="Only jobs in these states, separated by commas: FAILED_FINAL,CANCELLED.")
     ] = None,
     type_: JobType = None,
     label: Label = None,
-    idempotency_key: Annotated[str | None, typer.Option(metavar="KEY", help="Only the job of this key.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Only the job of this idempotency key.")
+    ] = None,
     correlation_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs with this correlation id.")
     ] = None,
-    archived: Annotated[bool, typer.Option("--archived", help="Archived jobs.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="List only archived jobs.")] = False,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
@@ -75,7 +77,8 @@ def show(
     session: Session,
     job: JobId,
     as_of: Annotated[
-        int | None, typer.Option("--as-of", min=1, metavar="SEQ", help="The job as it was after this event.")
+        int | None,
+        typer.Option("--as-of", min=1, metavar="SEQ", help="Number of the event after which to show the job."),
     ] = None,
 ) -> None:
     """Show a job with its steps."""
@@ -92,11 +95,14 @@ def watch(
     session: Session,
     jobs: JobIds,
     until: Annotated[
-        WatchUntil, typer.Option(help="State to wait for. admitted: the quotas have admitted the jobs.")
+        WatchUntil, typer.Option(help="Wait until the jobs have ended, or until the quotas have admitted the jobs.")
     ] = WatchUntil.ENDED,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only the jobs at the end.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show the jobs after they ended, no progress.")] = False,
 ) -> None:
-    """Show progress until the jobs have ended."""
+    """Show progress until the jobs have ended.
+
+    The exit code is 1 if a job failed or was cancelled.
+    """
     client = session.connect(WATCH_RETRIES)
     if until is WatchUntil.ADMITTED:
         found = [client.wait_admitted(job).plain() for job in jobs]
@@ -141,7 +147,7 @@ def explain(
 
 @with_session
 def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
-    """List a job's dependencies and dependants, with states."""
+    """List a job's dependencies and dependants, with their states."""
     before = [{"it": "depends on", **each.plain()} for each in session.client.dependencies(job)]
     after = [{"it": "is a dependency of", **each.plain()} for each in session.client.dependants(job, limit=limit)]
     session.show(RELATED, [*before, *after], {"dependencies": before, "dependants": after})
@@ -151,7 +157,7 @@ def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
 def receipt(session: Session, job: JobId) -> None:
     """Show a job's time by phase.
 
-    The phases: queue, ACK, service, backoff, backlog and pauses.
+    The phases are queue, ACK, service, backoff, backlog and pauses.
     """
     times = session.client.receipt(job).plain()
     session.show(TIMES, [*times["steps"], {"stepId": "total", **times["total"]}], times)
@@ -185,10 +191,12 @@ def result(
 ) -> None:
     """Print the result of a job that succeeded.
 
-    The command reads the result with your own credential, or with Azurite's key on a laptop.
+    The command reads the result with your own credential, or with Azurite's
+    key on this machine.
 
-    A pipe gets the content as it is, a terminal gets it in a readable form. -o json prints the URI and type of the
-    result, and the content of a JSON result as `content` unless it goes to --out.
+    A pipe gets the unchanged content. A terminal gets a readable form. -o json
+    prints the URI, the media type and the size. Without --out, -o json also
+    prints the content of a JSON result as `content`.
     """
     if out == STDOUT and not session.for_people:
         raise UsageError(f"--out - and -o {session.output.value} both write to stdout: omit one")
@@ -209,14 +217,16 @@ def result(
 @with_session
 def diff(
     session: Session,
-    first: Annotated[str, typer.Argument(metavar="A", help="A job's id.", autocompletion=completion.job_ids), ids.JOB],
+    first: Annotated[str, typer.Argument(metavar="A", help="Id of a job.", autocompletion=completion.job_ids), ids.JOB],
     second: Annotated[
-        str, typer.Argument(metavar="B", help="The id of another job.", autocompletion=completion.job_ids), ids.JOB
+        str, typer.Argument(metavar="B", help="Id of another job.", autocompletion=completion.job_ids), ids.JOB
     ],
 ) -> None:
     """Compare the events of two jobs.
 
-    - is in A only, + in B only. Exit code 1 if they differ.
+    `-` marks an event of A only, `+` an event of B only.
+
+    The exit code is 1 if the events differ.
     """
     streams = [[event.plain() for event in session.client.events(job)] for job in (first, second)]
     a, b = ([_event_line(event) for event in stream] for stream in streams)

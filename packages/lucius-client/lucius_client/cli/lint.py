@@ -1,7 +1,7 @@
 """Finds faults in protocol files, without the app.
 
-The form is checked by a JSON Schema that `make generate` derives from the app's model. The rules that a JSON Schema
-cannot express are implemented here a second time; a test compares both with the app.
+A JSON Schema, which `make generate` derives from the app's model, checks the form. This module implements again the
+rules that a JSON Schema cannot express. A test compares the schema and these rules with the app.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Finding:
 
 @dataclass
 class Linter:
-    """Checks files one after the other, and that each job type has one protocol with different versions."""
+    """Checks protocol files one after the other.
+
+    Also checks that each job type has one protocol, and that the protocol's versions differ.
+    """
 
     #: step type of each service of the bus; None if services are not checked
     services: Mapping[str, str] | None
@@ -66,7 +69,7 @@ class Linter:
         try:
             definition = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            yield "", f"cannot be read: {error}"
+            yield "", f"unreadable: {error}"
             return
         malformed = sorted(
             self._validator.iter_errors(definition), key=lambda fault: list(map(str, fault.absolute_path))
@@ -92,13 +95,13 @@ class Linter:
         if self.services is not None and self.services.get(step["service"]) != step["step_type"]:
             yield (
                 f"steps.{number}.service",
-                f"no subscription {step['service']!r} takes step_type {step['step_type']!r} in the bus topology, "
-                "so its directives would be dropped",
+                f"no subscription {step['service']!r} takes step_type {step['step_type']!r} in the bus topology; "
+                "Service Bus drops directives without a subscription",
             )
 
 
 def services_of(topology: Path | None) -> dict[str, str] | None:
-    """Returns the step type of each service in a bus topology file; None if no file is given and there is no checkout.
+    """Returns the step type of each service in a bus topology file; None without a file and outside a checkout.
 
     Raises UsageError if the file is not a bus topology.
     """
@@ -130,7 +133,7 @@ def _group_faults(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield place, f"names unknown steps: {', '.join(unknown)}"
             continue
         if len({*grouped, *group}) != len(grouped) + len(group):
-            yield place, "names a step twice"
+            yield place, f"names a step twice: {', '.join(group)}"
         grouped += group
         first = min(order.index(name) for name in group)
         if set(order[first : first + len(group)]) != set(group):
@@ -144,7 +147,7 @@ def _payload_schema_faults(folder: Path, number: int, step: Mapping[str, Any]) -
     try:
         Draft202012Validator.check_schema(json.loads((folder / name).read_text(encoding="utf-8")))
     except OSError:
-        yield place, f"no file {name}"
+        yield place, f"file not found: {name}"
     except ValueError as error:
         yield place, f"{name} is not JSON: {error}"
     except SchemaError as error:

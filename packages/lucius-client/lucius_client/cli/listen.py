@@ -16,7 +16,7 @@ import typer
 from lucius_client.cli import rendering
 from lucius_client.cli.events import take
 from lucius_client.cli.exits import UsageError
-from lucius_client.cli.options import Tenant
+from lucius_client.cli.options import OneTenant
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.feed import Which
@@ -30,19 +30,25 @@ _PREFIX = "whsec_"
 @with_session
 def listen(
     session: Session,
-    forward: Annotated[str, typer.Option(metavar="URL", help="URL of the local program: http://127.0.0.1:3000/hooks.")],
+    forward: Annotated[
+        str, typer.Option(metavar="URL", help="URL of the program, such as http://127.0.0.1:3000/hooks.")
+    ],
     type_: Annotated[
-        str | None, typer.Option("--type", help="One or more types of events, separated by commas: job.completed.")
+        str | None,
+        typer.Option("--type", help="Only events of these types, separated by commas, such as job.completed."),
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option(envvar="LUCIUS_WEBHOOK_SECRET", help="Secret that signs, `whsec_...`. Default: a new one."),
+        typer.Option(
+            envvar="LUCIUS_WEBHOOK_SECRET",
+            help="Secret that signs the events: `whsec_` and base64. Default: a new secret, printed on stderr.",
+        ),
     ] = None,
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
 ) -> None:
     """Send new events to a local program, until interrupted.
 
-    Creates no webhook.
+    The command creates no webhook. It tries each event up to 3 times.
     """
     text = secret if secret is not None else f"{_PREFIX}{base64.b64encode(secrets.token_bytes(32)).decode()}"
     key, url = _key(text), _address(forward)
@@ -78,7 +84,7 @@ def _posted(http: httpx.Client, url: httpx.URL, key: bytes, message_id: str, bod
 
 
 def signed(message_id: str, body: bytes, key: bytes, now: float) -> dict[str, str]:
-    """Returns the headers of Standard Webhooks."""
+    """Returns the headers that sign `body` by Standard Webhooks. `now`: the time of sending in Unix seconds."""
     timestamp = str(int(now))
     mac = hmac.digest(key, b".".join((message_id.encode(), timestamp.encode(), body)), "sha256")
     return {
@@ -95,7 +101,7 @@ def _address(forward: str) -> httpx.URL:
     except httpx.InvalidURL as error:
         raise UsageError(f"--forward {forward}: {error}") from error
     if url.scheme not in ("http", "https") or not url.host or (url.port or 1) > 65_535:
-        raise UsageError(f"--forward {forward} is not a URL like http://127.0.0.1:3000/hooks")
+        raise UsageError(f"--forward {forward}: must be a URL like http://127.0.0.1:3000/hooks")
     return url
 
 
@@ -106,5 +112,5 @@ def _key(secret: str) -> bytes:
     except binascii.Error:
         key = b""
     if not key:
-        raise UsageError("--secret is not whsec_ and base64")
+        raise UsageError("--secret: must be whsec_ and base64, for example the output of `lucius webhook secret`")
     return key

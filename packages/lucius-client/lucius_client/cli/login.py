@@ -16,27 +16,33 @@ from lucius_client.cli.session import ApiOption
 DEFAULT_ISSUER = "http://127.0.0.1:7080"
 #: the scopes of the API; the issuer grants any scope, so a misspelt one must be refused here
 SCOPES = ("orch:read", "orch:operate", "orch:quota", "orch:audit", "orch:admin")
-#: scopes that the API accepts as a role only, which an administrator grants
+#: scopes that the API accepts only as a role; an administrator grants roles
 _ROLES = frozenset({"orch:admin"})
 _TIMEOUT_S = 10.0
 
 
 def login(
-    tenant: Annotated[str, typer.Option("--as", metavar="TENANT", help="The tenant of the token.")],
+    tenant: Annotated[str, typer.Option("--as", metavar="TENANT", help="Tenant of the token.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help=f"Scope of the token; repeatable: {', '.join(SCOPES)}."),
+        typer.Option(
+            metavar="SCOPE",
+            help=f"Scope of the token; repeatable: {', '.join(SCOPES)}. Default: orch:read and orch:operate.",
+        ),
     ] = None,
     issuer: Annotated[
         str | None,
-        typer.Option(envvar="LUCIUS_ISSUER", metavar="URL", help=f"The token issuer.  [default: {DEFAULT_ISSUER}]"),
+        typer.Option(
+            envvar="LUCIUS_ISSUER", metavar="URL", help=f"URL of the token issuer.  [default: {DEFAULT_ISSUER}]"
+        ),
     ] = None,
     api: ApiOption = DEFAULT_URL,
     json_: Annotated[bool, typer.Option("--json", help="Print the stored login as JSON, without the token.")] = False,
 ) -> None:
-    """Get a token and keep it for this API.
+    """Get a token and store it for this API.
 
-    The file can be read by you only. --token and LUCIUS_TOKEN take precedence over it.
+    Only you can read the file with the token. --token and LUCIUS_TOKEN take
+    precedence over the stored token.
     """
     scopes = " ".join(scope or ["orch:read", "orch:operate"])
     for each in scopes.split():
@@ -60,12 +66,12 @@ def login(
 
 
 def logout(api: ApiOption = DEFAULT_URL) -> None:
-    """Remove the token for this API."""
-    rendering.write(f"logged out of {api}" if credentials.forget(api) else f"there was no login to {api}")
+    """Delete the stored token for this API."""
+    rendering.write(f"logged out of {api}" if credentials.forget(api) else f"not logged in to {api}")
 
 
 def _issuer_of(api: str) -> str:
-    """Returns the issuer of the default stack if `api` is that stack; other APIs would refuse its tokens."""
+    """Returns the issuer of the default stack if `api` is that stack. Other APIs refuse its tokens: UsageError."""
     parts = urlsplit(api)
     if (parts.hostname, parts.port) in (("127.0.0.1", 7071), ("localhost", 7071)):
         return DEFAULT_ISSUER

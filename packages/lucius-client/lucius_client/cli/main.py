@@ -53,19 +53,23 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+def completion(shell: Annotated[Shell, typer.Argument(help="Shell that runs the script.")]) -> None:
     """Print the completion script of a shell.
 
-    It completes commands, options, ids of jobs, tenants and protocols.
+    The script completes commands, options, job ids, tenants and protocols.
     """
     rendering.write(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
 
 
 app = typer.Typer(
     help="Submit documents to LUCIUS, and watch and control the jobs.",
-    epilog="Exit codes: 0: done; 1: a job failed, a checked file is wrong or a problem needs an operator; "
-    "2: wrong usage; 3: request refused or no result; 4: the API, the blob store or the issuer does not respond; "
-    "130: interrupted.",
+    epilog="Exit codes:\n\n"
+    "0: the command succeeded\n\n"
+    "1: a job failed, a checked file is invalid, or a problem needs an operator\n\n"
+    "2: an option or a file is invalid\n\n"
+    "3: the API refused the request, or the job has no result\n\n"
+    "4: the API, the blob store or the token issuer does not respond\n\n"
+    "130: interrupted",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -8,23 +8,25 @@ import typer
 
 from lucius_client.cli import completion, ids
 
-_TIME = "2026-01-27T10:00:00Z, or 90m, 2h, 3d ago"
+_TIME = "this timestamp or age: 2026-01-27T10:00:00Z, 90m, 2h, 3d"
 
 JobId = Annotated[
     str,
-    typer.Argument(metavar="ID", help="A job's id, or its first characters.", autocompletion=completion.job_ids),
+    typer.Argument(metavar="ID", help="Id of a job, or the id's first characters.", autocompletion=completion.job_ids),
     ids.JOB,
 ]
 JobIds = Annotated[
     list[str],
-    typer.Argument(metavar="ID...", help="Jobs' ids, or their first characters.", autocompletion=completion.job_ids),
+    typer.Argument(
+        metavar="ID...", help="Ids of jobs, or the ids' first characters.", autocompletion=completion.job_ids
+    ),
     ids.JOB,
 ]
 Tenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. Default: that of the login, else all tenants.",
+        help="The tenant. Default: the login's tenant, else all tenants.",
         autocompletion=completion.tenants,
     ),
 ]
@@ -32,19 +34,19 @@ OneTenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. Default: that of the login; required if the login sees all tenants.",
+        help="The tenant. Default: the login's tenant. Required if the login sees all tenants.",
         autocompletion=completion.tenants,
     ),
 ]
 JobType = Annotated[
     str | None,
-    typer.Option(
-        "--type", metavar="REQUEST_TYPE", help="Only jobs of this protocol.", autocompletion=completion.protocols
-    ),
+    typer.Option("--type", metavar="REQUEST_TYPE", help="Only jobs of this type.", autocompletion=completion.protocols),
 ]
 Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only jobs with this label.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs created at or after {_TIME}.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only jobs created before this time.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
-OptionalReason = Annotated[str | None, typer.Option("--reason", help="Reason, for the job's history.")]
-Reason = Annotated[str, typer.Option(help="Reason, for the log.")]
+OptionalReason = Annotated[
+    str | None, typer.Option("--reason", help="Reason for the job's history, at most 1,024 characters.")
+]
+Reason = Annotated[str, typer.Option(help="Reason to record, at most 1,024 characters.")]

@@ -1,4 +1,4 @@
-"""The folder `FILE.part/`, in which one export at a time makes FILE."""
+"""The folder `FILE.part/`, in which an export writes FILE. Only one export at a time uses the folder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 @contextlib.contextmanager
 def part_folder(output: Path, *, continues: bool) -> Iterator[Path]:
-    """Yields the folder, and removes it at the end.
+    """Yields the folder, and removes the folder afterwards.
 
-    If an export `continues`, an error keeps the folder, and the next export gets it as it is. Raises UsageError if
-    another export uses it, or a file cannot be written.
+    With `continues`, the folder remains after an error, and the next export uses its files. Raises UsageError if
+    another export uses the folder, or if a file cannot be written.
     """
     part = output.with_name(f"{output.name}.part")
     try:
@@ -38,13 +38,13 @@ def part_folder(output: Path, *, continues: bool) -> Iterator[Path]:
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or output}: {error.strerror}") from error
     finally:
-        # NFS keeps the lock's file until it is closed; the folder of another export is not empty
+        # NFS keeps the lock file until it is closed, and the folder of another export has files; rmdir fails then
         with contextlib.suppress(OSError):
             part.rmdir()
 
 
 def _remove(part: Path, *, keep: str = "") -> None:
-    # the lock last: another export may use the folder then
+    # remove the lock file last, since another export can use the folder afterwards
     for each in sorted(part.iterdir(), key=lambda each: each.name == _LOCK):
         if each.name != keep:
             each.unlink()
@@ -52,7 +52,7 @@ def _remove(part: Path, *, keep: str = "") -> None:
 
 @contextlib.contextmanager
 def _locked(part: Path) -> Iterator[None]:
-    """Keeps other exports from the folder, if its file system has locks. Raises UsageError if one uses it."""
+    """Locks the folder, if the file system has locks. Raises UsageError if another export uses the folder."""
     part.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
@@ -65,12 +65,12 @@ def _locked(part: Path) -> Iterator[None]:
             lock = opened.enter_context((part / _LOCK).open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_held = os.path.samestat(os.fstat(lock.fileno()), (part / _LOCK).stat())
-        except (BlockingIOError, FileNotFoundError):  # held by another export, or removed at its end
+        except (BlockingIOError, FileNotFoundError):  # another export has the lock, or removed the file
             is_held = False
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
             is_held = True
         if not is_held:
-            raise UsageError(f"another export uses {part}; wait for its end, or name another file")
+            raise UsageError(f"another export uses {part}; wait until that export ends, or name another file")
         yield

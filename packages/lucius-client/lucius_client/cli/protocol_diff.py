@@ -38,7 +38,7 @@ _EMPTY: Mapping[str, Any] = {"backoffs": {}, "parallel": []}
 
 @dataclass(frozen=True)
 class Change:
-    """A column of a protocol or a step with two values; None if absent."""
+    """A column of a protocol or a step, with the old and the new value. None means that the column is absent."""
 
     name: str
     old: Any
@@ -50,7 +50,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The worst case of a job, without quotas, pauses, waits on the bus and the start of LUCIUS."""
+    """The worst case of a job, without time for quotas, pauses, waits on the bus and the start of LUCIUS."""
 
     attempts: int
     duration_s: float
@@ -58,7 +58,7 @@ class Bounds:
 
 @dataclass
 class Difference:
-    """The differences for callers and jobs."""
+    """The differences between two versions of a protocol, for callers and jobs."""
 
     protocol_id: str
     old_version: int
@@ -77,7 +77,7 @@ class Difference:
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        """Returns the differences as text."""
+        """Yields the differences as lines of text."""
         yield f"{self.protocol_id} version {self.old_version} -> {self.new_version}"
         yield from (f"BREAKS  {each}" for each in self.breaks)
         yield from (f"added   step {each}" for each in self.steps_added)
@@ -99,9 +99,11 @@ def read_definition(path: Path) -> Definition:
             if isinstance(name := step.get("payload_schema"), str):
                 step["payload_schema"] = json.loads((path.parent / name).read_text(encoding="utf-8"))
         if not definition["steps"] or not {"protocol_id", "version", "request_type"} <= definition.keys():
-            raise ValueError("a protocol has protocol_id, version, request_type and steps")
+            raise ValueError("a protocol must have protocol_id, version, request_type and steps")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is not a protocol file: {error} (see lucius protocol lint)") from error
+        raise UsageError(
+            f"{path} is not a protocol file: {error}; check the file with `lucius protocol lint`"
+        ) from error
     return dict(definition)
 
 
@@ -138,7 +140,7 @@ def _breaks(old: Definition, new: Definition, found: Difference) -> Iterator[str
             yield f"step {name} is new and its payload requires {', '.join(schema['required'])}"
     is_same = old["protocol_id"] == new["protocol_id"] and old["version"] == new["version"]
     if is_same and _work(old) != _work(new):
-        yield f"version {new['version']} has other steps: the app refuses to load it; raise `version`"
+        yield f"version {new['version']} has other steps: the app refuses the file; raise `version`"
 
 
 def _work(definition: Definition) -> Any:
@@ -158,8 +160,9 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any], left_out: tuple[str
 
 
 def worst_case(definition: Definition) -> Bounds:
-    """Computes the bounds if every attempt fails at its last moment, in every step that can run at the same time as the
-    longest.
+    """Returns the bounds of a job in which every attempt fails at its time limit.
+
+    Of parallel steps, only the longest step counts for the duration.
     """
     group_of = {name: str(number) for number, names in enumerate(definition.get("parallel") or ()) for name in names}
     total_s = 0.0

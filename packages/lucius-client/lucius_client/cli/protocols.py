@@ -45,7 +45,10 @@ VERSIONS = Listing(
 protocol_app = typer.Typer(help="List, show, check and compare protocols.", no_args_is_help=True)
 
 
-_JobType = Annotated[str, typer.Argument(metavar="REQUEST_TYPE", autocompletion=completion.protocols)]
+_JobType = Annotated[
+    str,
+    typer.Argument(metavar="REQUEST_TYPE", help="Job type or id of the protocol.", autocompletion=completion.protocols),
+]
 
 
 @with_session
@@ -63,16 +66,16 @@ def show(session: Session, name: _JobType) -> None:
 
 @with_session
 def versions(session: Session, name: _JobType) -> None:
-    """List the versions of a protocol, with the jobs in flight on each.
+    """List a protocol's versions, with their jobs in flight.
 
-    The last sweep counted the jobs. A version without jobs can be deleted.
+    The counts are as of the last sweep. You can delete a version without jobs.
     """
     found = session.client.protocol_versions(find_protocol(session, name).protocol_id).plain()
     session.show(VERSIONS, found["versions"], found)
 
 
 def find_protocol(session: Session, name: str) -> Protocol:
-    """Finds a protocol by its job type in any case, or by its id. Raises CliError with the most similar name."""
+    """Returns a protocol by its job type in any case, or by its id. Raises CliError with the most similar name."""
     try:
         return session.client.protocol(name)
     except ProtocolNotFound as error:
@@ -85,16 +88,22 @@ def find_protocol(session: Session, name: str) -> Protocol:
 
 
 def lint(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Protocol files, or folders of them.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Protocol files, or folders with protocol files.")
+    ],
     topology: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The bus topology. Default in a checkout: infra/bicep/topology.json."),
+        typer.Option(
+            metavar="FILE", help="File of the bus topology. Default in a checkout: infra/bicep/topology.json."
+        ),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Check protocol files without the API.
 
-    The app runs the same checks when it loads them. Exit code 1 if a check fails.
+    The app runs the same checks when it loads protocols.
+
+    The exit code is 1 if a check fails.
     """
     from lucius_client.cli.lint import Linter, services_of  # needs jsonschema, which no other command needs
 
@@ -107,7 +116,7 @@ def lint(
         for finding in findings:
             rendering.write(str(finding))
         if not findings:
-            unchecked = "" if linter.services is not None else "; services unchecked: no --topology"
+            unchecked = "" if linter.services is not None else "; services are unchecked without --topology"
             rendering.write(f"no fault found{unchecked}")
     if findings:
         raise typer.Exit(Exit.NOT_WELL)
@@ -116,13 +125,16 @@ def lint(
 @with_session
 def diff(
     session: Session,
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A protocol file, or a job type, as OCR or OCR@1.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="A protocol file, or a job type, as OCR or OCR@1.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="A protocol file, or a job type such as OCR or OCR@1.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="A protocol file, or a job type such as OCR or OCR@1.")],
 ) -> None:
     """Compare two versions of a protocol.
 
-    Shows steps that are added, removed and changed, and the worst-case attempts and duration of a job with the app's
-    default settings. Exit code 1 if NEW refuses requests that OLD accepts, or has other steps under the same version.
+    Shows added, removed and changed steps. Also shows the worst-case attempts
+    and duration of a job, with the app's default settings.
+
+    The exit code is 1 if NEW refuses requests that OLD accepts, or has other
+    steps under the same version.
     """
     difference = compare(_definition(session, old), _definition(session, new))
     if session.for_people:
@@ -155,7 +167,7 @@ def _definition(session: Session, name: str) -> Definition:
 
 
 def find_version(session: Session, name: str) -> tuple[dict[str, Any], int | None]:
-    """Finds a protocol by a name such as OCR or OCR@1, and the version in the name. Raises CliError."""
+    """Returns a protocol by a name such as OCR or OCR@1, and the version in the name or None. Raises CliError."""
     job_type, at, number = name.partition("@")
     found = find_protocol(session, job_type)
     if not at:
@@ -171,5 +183,5 @@ def find_version(session: Session, name: str) -> tuple[dict[str, Any], int | Non
 def _files(paths: list[Path]) -> list[Path]:
     files = [file for path in paths for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
     if not files:
-        raise UsageError("no protocol file found")
+        raise UsageError(f"no protocol file (*.json) in {', '.join(map(str, paths))}")
     return files

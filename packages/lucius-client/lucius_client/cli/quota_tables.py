@@ -1,4 +1,4 @@
-"""Tables of `lucius quota`, and the effect of a change in words."""
+"""Tables of `lucius quota`, and text for the effect of a change."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def _value(value: Any) -> str:
 def _standing(breaker: Json) -> str:
     state = str(breaker["state"])
     if state == "OPEN":
-        return f"{state} until {breaker['until']}, {breaker['bad']} of {breaker['calls']} bad"
-    return f"{state}, {breaker['allow']} at once" if state == "HALF_OPEN" else state
+        return f"{state} until {breaker['until']}, {breaker['bad']} of {breaker['calls']} failed"
+    return f"{state}, at most {breaker['allow']} active" if state == "HALF_OPEN" else state
 
 
 def _breaker(row: Json) -> str | None:
@@ -77,14 +77,14 @@ def _held(row: Json) -> Any:
 _STARTS = {
     "HELD": "when resumed",
     "FULL": "after a job ends",
-    "RATE": "by the rate",
-    "BREAKER": "after good ends",
+    "RATE": "when the rate allows",
+    "BREAKER": "after jobs succeed",
     "LINE": "after earlier jobs",
 }
 
 
 def _starts(row: Json) -> Any:
-    """Returns the estimated start; without one, the condition that starts the job."""
+    """Returns the estimated start, else the condition that starts the job."""
     return row["nextEligibleAt"] or _STARTS.get(row["why"])
 
 

@@ -21,29 +21,35 @@ from lucius_client.models import Quota
 Tenant = Annotated[
     str | None,
     typer.Option(
-        envvar="LUCIUS_TENANT", help="The tenant. `*`: limits for every tenant.", autocompletion=completion.tenants
+        envvar="LUCIUS_TENANT",
+        help="The tenant. `*` selects the limits for every tenant. Default: the login's tenant.",
+        autocompletion=completion.tenants,
     ),
 ]
 Gate = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="A quota over all tenants: platform, mode:BURST, type:OCR, service:ocr, lane:3."),
+    typer.Option(
+        metavar="NAME", help="Quota over all tenants, such as platform, mode:BURST, type:OCR, service:ocr, lane:3."
+    ),
 ]
 Type = Annotated[
     str | None,
-    typer.Option(
-        "--type", metavar="REQUEST_TYPE", help="The quota of this job type.", autocompletion=completion.protocols
-    ),
+    typer.Option("--type", metavar="REQUEST_TYPE", help="Quota of this job type.", autocompletion=completion.protocols),
 ]
-Source = Annotated[str | None, typer.Option(help="The quota of this source, as the jobs name it.")]
-Reason = Annotated[str, typer.Option(help="Reason, for the quota's log.")]
+Source = Annotated[str | None, typer.Option(help="Quota of this `source` of jobs.")]
+Reason = Annotated[str, typer.Option(help="Reason for the quota's log, at most 1,024 characters.")]
 Until = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="End time: 2026-01-27T10:00:00Z, or in 90m, 2h, 3d. Default: until resumed."),
+    typer.Option(
+        metavar="TIME",
+        help="End, as a timestamp or a duration: 2026-01-27T10:00:00Z, 90m, 2h, 3d. "
+        "Default: until `lucius quota resume`.",
+    ),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")]
 #: help of limits that can be removed
-_Number = "A number, or `none` to remove the limit."
+_Number = "`none` removes the limit."
 
 quota_app = typer.Typer(help="List, show, set, delete, hold, throttle and resume quotas.", no_args_is_help=True)
 
@@ -55,19 +61,19 @@ def list_(
         str | None,
         typer.Option(
             envvar="LUCIUS_TENANT",
-            help="Only this tenant. `*`: limits for every tenant.",
+            help="The tenant. `*` selects the limits for every tenant. Default: the login's tenant, else all tenants.",
             autocompletion=completion.tenants,
         ),
     ] = None,
     limit: Limit = 100,
 ) -> None:
-    """List quotas of a tenant, or of all tenants (operators)."""
+    """List quotas of a tenant or, for operators, of all tenants."""
     _show(session, list(session.client.quotas(tenant=tenant, limit=limit)))
 
 
 @with_session
 def show(session: Session, tenant: Tenant = None, type_: Type = None, source: Source = None, gate: Gate = None) -> None:
-    """Show a quota: its limits, its active and its waiting jobs."""
+    """Show the limits, active jobs and waiting jobs of a quota."""
     session.show_one(GATES, _known(session, tenant, type_, source, gate).plain())
 
 
@@ -81,23 +87,27 @@ def set_(
     gate: Gate = None,
     max_active: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum active jobs. {_Number}")] = None,
     max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts per hour. {_Number}")] = None,
-    burst: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts at once. {_Number}")] = None,
+    burst: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts in a burst. {_Number}")] = None,
     max_staged: Annotated[
         str | None, typer.Option(metavar="N", help=f"Maximum waiting jobs of the tenant. {_Number}")
     ] = None,
     emergency_max_active: Annotated[
         str | None,
-        typer.Option(metavar="N", help=f"Maximum active emergency jobs, exempt from the other limits. {_Number}"),
+        typer.Option(metavar="N", help=f"Maximum active emergency jobs that skip the other limits. {_Number}"),
     ] = None,
     weight: Annotated[
-        str | None, typer.Option(metavar="N", help=f"The tenant's share of limits over all tenants. {_Number}")
+        str | None,
+        typer.Option(
+            metavar="N", help="Weight of the tenant in quotas over all tenants. `none` restores the default, 1."
+        ),
     ] = None,
     breaker: Annotated[
         str | None,
         typer.Option(
             metavar="on|none|NAME=N,...",
-            help="Circuit breaker of a job type: stop starts while most jobs fail. Numbers: failure_rate, min_calls, "
-            "cooldown_s; also min_tenants for a type over all tenants.",
+            help="Circuit breaker of a job type, which stops starts after too many failures. `on` sets the defaults. "
+            "Names: failure_rate (0 to 1), min_calls, cooldown_s (seconds), and min_tenants for a type over all "
+            "tenants.",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -115,7 +125,7 @@ def set_(
     if breaker is not None:
         numbers["breaker"] = _breaker_numbers(breaker)
     if not numbers:
-        raise UsageError("no limit given; for example --max-active 2")
+        raise UsageError("limit missing; give a limit, for example --max-active 2")
     known = _known(session, tenant, type_, source, gate)
     _changed(session, session.client.set_quota(known, numbers, reason=reason, dry_run=dry_run).plain())
 
@@ -132,7 +142,7 @@ def delete(
 ) -> None:
     """Delete the limits of a quota.
 
-    A limit for every tenant, or one of the settings, is then in effect.
+    The limits for every tenant are then in effect, else those of the settings.
     """
     known = _known(session, tenant, type_, source, gate)
     _changed(session, session.client.delete_quota(known, reason=reason, dry_run=dry_run).plain())
@@ -165,9 +175,9 @@ def throttle(
     gate: Gate = None,
     until: Until = None,
 ) -> None:
-    """Limit the start rate of a quota for a time.
+    """Limit the start rate of a quota, until a time or a resume.
 
-    If the quota has a rate limit too, the lower one is in effect.
+    If the quota also has a rate limit, the lower rate is in effect.
     """
     change = session.client.throttle_gate(
         **_names(tenant, type_, source, gate),
@@ -193,7 +203,7 @@ def resume(
 
 @with_session
 def reset(session: Session, reason: Reason, tenant: Tenant = None, type_: Type = None, gate: Gate = None) -> None:
-    """Close the circuit breaker of a job type and reset its counts."""
+    """Close a job type's circuit breaker and reset the counts."""
     known = _known(session, tenant, type_, None, gate)
     _changed(session, session.client.reset_breaker(known, reason=reason).plain())
 
@@ -231,13 +241,14 @@ def log(
 @with_session
 def apply(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of limits.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML file with a list of limits under `quotas:`.")],
     reason: Annotated[str | None, typer.Option(help="Reason for each quota's log. Default: the file's name.")] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Set the limits of each quota in a file.
 
-    Quotas that are not in the file do not change.
+    The command removes limits that the file omits for a quota. Quotas that the
+    file omits do not change.
     """
     changes = []
     for rule in read_rules(file):
@@ -277,7 +288,7 @@ def _names(tenant: str | None, type_: str | None, source: str | None, gate: str 
             raise UsageError("--gate names one quota over all tenants; omit --type and --source")
         return {"name": gate}
     if tenant is None:
-        raise UsageError(f"{NAME_A_TENANT}, or a quota over all tenants with --gate")
+        raise UsageError(f"{NAME_A_TENANT}, or name a quota over all tenants with --gate")
     return {"tenant": tenant, "job_type": type_, "source": source}
 
 

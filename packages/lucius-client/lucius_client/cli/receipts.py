@@ -45,12 +45,14 @@ def receipts(
     tenant: OneTenant = None,
     since: Since = None,
     until: Until = None,
-    by: Annotated[By | None, typer.Option(help="Sums for each value of this field.")] = None,
+    by: Annotated[By | None, typer.Option(help="Also show the sums for each value of this field.")] = None,
 ) -> None:
     """Sum up the time of one tenant's jobs by phase.
 
-    The phases are quotas, other jobs, queues, services, backoffs and pauses. The command reads each job: use --since if
-    there are many.
+    The phases are quotas, other jobs, queues, services, backoffs and pauses.
+
+    The command reads every job, up to 100 jobs in each request. Use --since to
+    read fewer jobs.
     """
     pages = session.client.receipts(
         tenant_id=tenant,
@@ -71,7 +73,7 @@ def receipts(
     rows.append({"of": "total", **_rounded(total)})
     session.show(SUMS, rows)
     if unreadable:
-        text = f"not in the sums: {unreadable} jobs that cannot be read; lucius audit export names them"
+        text = f"not in the sums: {unreadable} unreadable jobs; `lucius audit export` prints their ids"
         rendering.write(text, stderr=True)
 
 

@@ -27,7 +27,7 @@ COMPARED = Listing(
 _VERDICTS = {
     True: "deterministic: equal inputs gave equal outputs",
     False: "not deterministic: equal inputs gave other outputs",
-    None: "not known whether the services are deterministic",
+    None: "determinism of the services is unknown",
 }
 
 
@@ -41,14 +41,14 @@ def replay(
     session: Session,
     job: JobId,
     reason: OptionalReason = None,
-    mode: Annotated[Mode, typer.Option(help="Purpose. compare: --wait shows the comparison.")] = Mode.RERUN,
-    priority: Annotated[Priority | None, typer.Option(help="Priority. Default: that of the original.")] = None,
+    mode: Annotated[Mode, typer.Option(help="Purpose. With `compare`, --wait shows the comparison.")] = Mode.RERUN,
+    priority: Annotated[Priority | None, typer.Option(help="Priority of the new job. Default: the original's.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the new job has ended.")] = False,
     sealed: Annotated[
         bool, typer.Option("--sealed", help="Run a job of --bundle on this machine, without the API.")
     ] = False,
     bundle: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --sealed: a bundle with its content.")
+        Path | None, typer.Option(metavar="FILE", help="With --sealed: bundle that was exported --with-content.")
     ] = None,
     step: Annotated[
         list[str] | None,
@@ -61,22 +61,26 @@ def replay(
 ) -> None:
     """Run an ended job again, as a new job.
 
-    All steps run. The output stays in the workspace; the original does not change. The original can be archived.
+    All steps run again. The output stays in the tenant's workspace. The
+    original does not change, and can be archived.
 
-    With --sealed, no new job: the history is verified as by `lucius job verify`, and each --step runs again.
+    With --sealed, the command creates no new job. The command verifies the
+    history like `lucius job verify`, and runs each --step on this machine.
 
-    Exit code 1: with --wait, the new job failed, or a comparison is not SAME for each step. With --sealed also 2 and 3,
-    as `lucius audit verify`.
+    Exit codes:
+    1: with --wait, the new job failed, or a compared step is not SAME
+    2: with --sealed, the bundle is broken
+    3: with --sealed, an unknown key signed the bundle
     """
     if sealed:
         if bundle is None:
-            raise UsageError("--sealed needs --bundle")
+            raise UsageError("--sealed needs --bundle FILE")
         _show_sealed(session, replay_sealed(job, bundle, steps=step or (), artifacts=artifacts, keys=key or ()))
         return
     if bundle or step or artifacts or key:
         raise UsageError("--bundle, --step, --artifacts and --key need --sealed")
     if reason is None:
-        raise UsageError("a replay needs --reason")
+        raise UsageError("--reason is missing; a replay needs a reason")
     client = session.connect(WATCH_RETRIES) if wait else session.client
     new = client.replay(job, reason=reason, mode=mode.value, priority=priority.value if priority else None)
     if new.output_kept_until is not None:
@@ -97,7 +101,7 @@ def replay(
 def comparison(session: Session, job: JobId) -> None:
     """Compare the steps of a replay with its original.
 
-    Exit code 1: at least one step is not SAME.
+    The exit code is 1 if a step is not SAME.
     """
     _show_comparison(session, job)
 

@@ -41,8 +41,8 @@ def open_result(job: Job) -> OpenResult:
 def print_result(result: OpenResult) -> None:
     """Writes the content to stdout: unchanged to a pipe, in a readable form to a terminal.
 
-    That form is the answers of SIS as a table, the pages of OCR as text, other JSON indented, and other text without
-    characters that control a terminal. Raises LuciusError, and UsageError if the content has no such form.
+    The readable form is a table of SIS answers, the text of OCR pages, indented JSON, or text without characters that
+    control a terminal. Raises LuciusError, and UsageError if the content is not text.
     """
     if not sys.stdout.isatty():
         sys.stdout.flush()
@@ -56,8 +56,9 @@ def print_result(result: OpenResult) -> None:
 
 
 def json_content(result: OpenResult) -> tuple[Any, Iterable[bytes]]:
-    """Returns the JSON document of a result, or None if it is not JSON or does not fit into memory; and the content in
-    pieces.
+    """Returns the JSON document of a result and the content in pieces.
+
+    The document is None if the result is not JSON or has more than `MAX_IN_MEMORY` bytes.
     """
     if result.size > MAX_IN_MEMORY:
         return None, result.chunks()
@@ -129,7 +130,7 @@ def _is_text(start: bytes) -> bool:
 
 
 def show_result(screen: Console, label: str, job: Json, documents: Documents) -> None:
-    """Prints the answers of a job if it has any that can be read here, else the URI of its output or its error."""
+    """Prints the SIS answers of a job if `documents` can read them, else the URI of the output, or the error."""
     screen.print(Text.assemble((label, "bold"), "  ", coloured(job["status"]), f"  {job['jobId']}"))
     if job.get("error_code"):
         screen.print(Text(f"  {job['error_code']}: {job.get('error_message') or ''}"))
@@ -141,7 +142,7 @@ def show_result(screen: Console, label: str, job: Json, documents: Documents) ->
 
 
 def sis_answers(result: Any) -> list[Json]:
-    """Returns the answers in a result of SIS (`lucius.answers/1`); [] if `result` is something else."""
+    """Returns the answers in a result of SIS (`lucius.answers/1`); [] for any other `result`."""
     answers = result.get("answers") if isinstance(result, dict) else None
     return [answer for answer in answers or [] if isinstance(answer, dict)]
 

@@ -1,9 +1,9 @@
-"""Quotas kept as a file: `lucius quota apply quotas.yaml`.
+"""Reads the limits of quotas from a file, for `lucius quota apply quotas.yaml`.
 
 ```yaml
 quotas:
 - tenant: acme-corp
-  jobType: "*"            # or nothing: all jobs of the tenant
+  jobType: "*"            # default: all jobs of the tenant
   maxActive: 50
   maxPerHour: 500
   burst: 10
@@ -11,7 +11,7 @@ quotas:
   priority: {emergency: {maxActive: 5, skipQueue: true}}
 - {tenant: acme-corp, jobType: OCR, maxActive: 4, breaker: {failureRate: 0.5}}
 - {tenant: acme-corp, source: scanner-7, maxPerHour: 60}
-- {tenant: "*", maxActive: 100}    # every tenant without a rule of its own
+- {tenant: "*", maxActive: 100}    # every tenant without its own limits
 - {gate: platform, maxActive: 500}   # over all tenants; also mode:BURST, type:OCR, service:ocr, lane:3
 ```
 """
@@ -44,7 +44,7 @@ BREAKER_NUMBERS = tuple(_OF_A_BREAKER.values())
 
 @dataclass(frozen=True)
 class FileRule:
-    """The complete rule of one quota: a number that the file leaves out is None."""
+    """All limits of one quota. A limit that the file omits is None."""
 
     #: tenant; None means a quota over all tenants
     tenant: str | None
@@ -56,7 +56,7 @@ class FileRule:
 
 
 def read_rules(file: Path) -> list[FileRule]:
-    """Reads all rules of a file before the first is applied. Raises UsageError with the position of the error."""
+    """Reads the limits of all quotas in a file. Raises UsageError with the position of the error."""
     import yaml  # imported late: no other command needs it
 
     try:
@@ -67,11 +67,11 @@ def read_rules(file: Path) -> list[FileRule]:
         raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
     entries = document.get("quotas") if isinstance(document, dict) and len(document) == 1 else None
     if not isinstance(entries, list):
-        raise UsageError(f"{file}: must be a list under `quotas:`, and nothing else")
+        raise UsageError(f"{file}: must be a list under `quotas:`, without other keys")
     rules = [_rule(f"{file}: quotas[{number}]", entry) for number, entry in enumerate(entries)]
     gates = [(rule.tenant, rule.job_type, rule.source, rule.gate) for rule in rules]
     if twice := next((gate for gate in gates if gates.count(gate) > 1), None):
-        raise UsageError(f"{file}: two items for one quota: {', '.join(each for each in twice if each)}")
+        raise UsageError(f"{file}: two items for one quota: {', '.join(each for each in twice if each)}; keep one item")
     return rules
 
 
@@ -79,12 +79,12 @@ def _rule(place: str, entry: Any) -> FileRule:
     if not isinstance(entry, dict):
         raise UsageError(f"{place}: must be a mapping")
     if unknown := sorted(str(name) for name in entry if name not in (*_NUMBERS, *_NAMES)):
-        raise UsageError(f"{place}: unknown: {', '.join(unknown)}")
+        raise UsageError(f"{place}: unknown keys: {', '.join(unknown)}; remove the keys")
     tenant, source = _name(place, "tenant", entry), _name(place, "source", entry)
     job_type = _name(place, "jobType", entry)
     gate = _name(place, "gate", entry)
     if (tenant is None) == (gate is None) or (gate is not None and (job_type or source)):
-        raise UsageError(f"{place}: must name a tenant, or only a quota over all tenants")
+        raise UsageError(f"{place}: must name a tenant, or a `gate` without jobType and source")
     numbers: dict[str, Any] = {theirs: _number(place, ours, entry.get(ours)) for ours, theirs in _NUMBERS.items()}
     numbers["emergency_max_active"] = _emergencies(place, entry.get("priority"))
     numbers["breaker"] = _breaker(place, entry.get("breaker"))
@@ -94,7 +94,7 @@ def _rule(place: str, entry: Any) -> FileRule:
 def _name(place: str, name: str, entry: dict[str, Any]) -> str | None:
     value = entry.get(name)
     if value is not None and not isinstance(value, str):
-        raise UsageError(f"{place}.{name}: must be text; put it in quotes")
+        raise UsageError(f"{place}.{name}: must be text; put {value} in quotes")
     return value
 
 
@@ -105,7 +105,7 @@ def _number(place: str, name: str, value: Any) -> int | None:
 
 
 def _breaker(place: str, given: Any) -> dict[str, float | None] | None:
-    """Returns the breaker's numbers. Numbers that the file leaves out have their defaults."""
+    """Returns the breaker's numbers. A number that the file omits is None, which means the default."""
     if given is None:
         return None
     if not isinstance(given, dict) or given.keys() - _OF_A_BREAKER.keys():

@@ -20,7 +20,9 @@ from lucius_client.cli.tables import Column, Listing
 
 #: value of --out for stdout
 _STDOUT = Path("-")
-Attempt = Annotated[int | None, typer.Option(min=1, metavar="N", help="Attempt of the run. Default: the last one.")]
+Attempt = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Number of the attempt. Default: the last attempt.")
+]
 
 ARTIFACTS = Listing(
     "artifacts",
@@ -33,7 +35,7 @@ ARTIFACTS = Listing(
     ),
 )
 
-run_app = typer.Typer(help="Get logs and artifacts of the runs of packs.", no_args_is_help=True)
+run_app = typer.Typer(help="Get the log and the artifacts of a pack's run.", no_args_is_help=True)
 
 
 @with_session
@@ -44,7 +46,7 @@ def logs(
 ) -> None:
     """Print the log of a run.
 
-    With --follow, exit code 1 if the run did not succeed.
+    With --follow, the exit code is 1 if the run did not succeed.
     """
     client = session.connect(WATCH_RETRIES) if follow else session.client
     _print(client.run_log(run, follow=follow))
@@ -67,7 +69,8 @@ def get(
     run: JobId,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the artifact.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write to this file. Default: NAME in this folder; - is stdout.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File to write. `-` is stdout. Default: NAME in the current folder."),
     ] = None,
     attempt: Attempt = None,
 ) -> None:
@@ -78,7 +81,7 @@ def get(
         return
     path = out or Path(name)
     if out is None and (path.name != name or path.exists()):
-        raise UsageError(f"{name}: the file exists, or its name is not valid; name a file with --out")
+        raise UsageError(f"{name}: the file exists, or the name has a folder; name another file with --out")
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with fresh.open("xb") as file:

@@ -1,4 +1,4 @@
-"""A sealed replay: a job of a bundle run again on this machine, by its services' own steps and without the API."""
+"""Replays a job of a bundle on this machine without the API (a sealed replay), with the services' own step classes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ class Sealed:
 def replay_sealed(
     job_id: str, bundle: Path, *, steps: Sequence[str], artifacts: Path | None, keys: Sequence[str]
 ) -> Sealed:
-    """Verifies the job, and runs its steps by the classes `MODULE:CLASS` over local files. Raises UsageError."""
+    """Verifies a job of the bundle, and runs the job's steps on local files. Raises UsageError.
+
+    `steps`: step classes as `MODULE:CLASS`. `artifacts`: folder of the blobs. `keys`: trusted public keys or key ids.
+    """
     try:
         from lucius_verify import carried, verify
     except ImportError as missing:
-        raise UsageError(f"the package lucius-verify is not installed ({missing})") from missing
+        raise UsageError(f"package lucius-verify not found ({missing}); install packages/lucius-verify") from missing
     if not carried.has_rules():
         raise UsageError("this installation of lucius-verify has no rules of the app (shared/core)")
     try:
@@ -42,7 +45,7 @@ def replay_sealed(
         if found.report.broken is None and steps:
             _run(found, job_id, bundle, _created(steps), artifacts)
     except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as wrong:
-        # a history that could have happened may have values of another type than a directive has
+        # a valid history can have values of other types than a directive
         raise UsageError(f"{bundle}: {wrong}" if isinstance(wrong, OSError) else str(wrong)) from wrong
     return found
 
@@ -72,7 +75,7 @@ def _created(steps: Sequence[str]) -> dict[str, Step]:
     try:
         from lucius_service.command import create_step
     except ImportError as missing:
-        raise UsageError(f"the package lucius-service is not installed ({missing})") from missing
+        raise UsageError(f"package lucius-service not found ({missing}); install packages/lucius-service") from missing
     made: dict[str, Any] = {}
     for each in steps:
         try:

@@ -34,7 +34,7 @@ def client_version() -> str:
 def version(session: Session) -> None:
     """Show the versions of this client and of the API.
 
-    Exit code 4: the API does not respond.
+    The exit code is 4 if the API does not respond.
     """
     found: Json = {"client": {"version": client_version()}, "server": None}
     failed: LuciusError | None = None
@@ -54,9 +54,12 @@ def version(session: Session) -> None:
 
 @with_session
 def health(session: Session) -> None:
-    """Show whether the API is ready, and its dependencies.
+    """Show the readiness of the API and its dependencies.
 
-    Exit code 3: not ready; 4: no response.
+    Exit codes:
+    0: the API is ready
+    3: a dependency does not respond
+    4: the API does not respond
     """
     session.client.live()
     readiness = session.client.ready().plain()

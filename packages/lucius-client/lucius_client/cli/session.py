@@ -27,7 +27,7 @@ WATCH_RETRIES = Retries(attempts=60, first_s=0.25, longest_s=_LONGEST_S)
 #: title of the options of all commands in the help
 _PANEL = "Global options"
 ApiOption = Annotated[
-    str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.", rich_help_panel=_PANEL)
+    str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="URL of the HTTP API.", rich_help_panel=_PANEL)
 ]
 TokenOption = Annotated[
     str | None,
@@ -35,7 +35,7 @@ TokenOption = Annotated[
         "--token",
         envvar="LUCIUS_TOKEN",
         metavar="TOKEN",
-        help="A bearer token, instead of the one of `lucius login`.",
+        help="Bearer token. Default: the token of `lucius login`.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -44,7 +44,7 @@ OutputOption = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="table or wide (every column, exact times) for people, JSON for programs, ids for pipes.",
+        help="Output format. `wide` is a table with every column and exact times. `ids` is one id a line.",
         rich_help_panel=_PANEL,
     ),
 ]

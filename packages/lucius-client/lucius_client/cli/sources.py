@@ -1,4 +1,4 @@
-"""The input of `lucius submit`: files, folders, patterns, URIs, and lines with job requests."""
+"""Reads the input of `lucius submit`: files, folders, patterns, URIs, and lines with job requests."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Selection:
 
     #: URIs and paths
     names: list[str]
-    #: files found in a folder, not named by the user
+    #: files of folders, which the user did not name
     found: set[str]
 
     def readable(self, step_type: str) -> tuple[list[str], list[str]]:
-        """Returns the documents, each once, and the found files that a step of `step_type` does not read.
+        """Returns the documents without duplicates, and the files of folders that a step of `step_type` does not read.
 
-        Raises UsageError if no document is left.
+        Raises UsageError if there are no documents.
         """
         reads = _READS.get(step_type)
         skipped = [
@@ -51,7 +51,7 @@ class Selection:
         taken = [name for name in dict.fromkeys(self.names) if name not in skipped]
         if not taken:
             raise UsageError(
-                f"no file that {step_type} can read among {len(skipped)}; --include PATTERN includes others"
+                f"no file that {step_type} can read among {len(skipped)}; --include PATTERN includes other files"
             )
         return taken, skipped
 
@@ -106,9 +106,10 @@ def _hidden(path: Path) -> bool:
 
 
 def envelopes(source: str, defaults: Json) -> list[Json]:
-    """Yields the job requests of an NDJSON file, one for each line; `-` is standard input.
+    """Returns the job requests of an NDJSON file, one for each line; `-` is standard input.
 
-    `defaults`: fields for lines that do not have them. Raises UsageError for a line that is not a JSON object.
+    `defaults`: values of fields that a line omits. Raises UsageError if a line is not a JSON object, or if there are no
+    lines.
     """
     lines = []
     for number, line in enumerate(_lines(source), start=1):
@@ -119,10 +120,10 @@ def envelopes(source: str, defaults: Json) -> list[Json]:
         except ValueError as error:
             raise UsageError(f"{source}:{number}: {error}") from error
         if not isinstance(envelope, dict):
-            raise UsageError(f"{source}:{number}: not a JSON object")
+            raise UsageError(f"{source}:{number}: not a JSON object; write one job request in each line")
         lines.append({**defaults, **envelope})
     if not lines:
-        raise UsageError(f"{source} has no line")
+        raise UsageError(f"{source}: no job request found; write one job request in each line")
     return lines
 
 
@@ -135,7 +136,7 @@ def _lines(source: str) -> list[str]:
 
 
 def batches(lines: Iterable[Json]) -> Iterator[list[Json]]:
-    """Splits job requests into as few requests as the limits of the API allow."""
+    """Yields the job requests in batches of at most `MAX_LINES` and about `MAX_BYTES`, one for each API request."""
     batch: list[Json] = []
     size = 0
     for line in lines:

@@ -59,7 +59,10 @@ QUOTAS = Listing(
 def status(session: Session, tenant: Tenant = None) -> None:
     """Show the problems on one screen, each with the next command.
 
-    Exit code 0: no problems; 1: a problem needs an operator; 4: the API does not respond.
+    Exit codes:
+    0: no problem
+    1: a problem needs an operator
+    4: the API does not respond
     """
     found = session.client.dashboard_metrics(tenant=tenant).plain()
     if session.for_people:

@@ -1,4 +1,4 @@
-"""`lucius submit`: creates jobs from documents or from envelopes."""
+"""`lucius submit`: creates jobs from documents or from job requests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def submit(
     documents: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE|FOLDER|PATTERN|URI]...", help="Documents to upload; http(s) URIs are used as they are."
+            metavar="[FILE|FOLDER|PATTERN|URI]...", help="Documents to upload. http(s) URIs are not uploaded."
         ),
     ] = None,
     protocol: Annotated[
@@ -73,7 +73,7 @@ def submit(
             "--protocol",
             "-p",
             metavar="REQUEST_TYPE[@VERSION]",
-            help="See `lucius protocol list`. Default: the version that the API chooses.",
+            help="Job type, as `lucius protocol list` shows. Default version: the API selects it.",
             autocompletion=completion.protocols,
         ),
     ] = None,
@@ -81,35 +81,46 @@ def submit(
         str | None,
         typer.Option(
             envvar="LUCIUS_TENANT",
-            help="The tenant of the jobs. Default: that of the login.",
+            help="Tenant of the jobs. Default: the login's tenant.",
             autocompletion=completion.tenants,
         ),
     ] = None,
     payload: Annotated[
-        str | None, typer.Option(metavar="JSON|@FILE", help="Parameters of the steps, one key for each step.")
+        str | None,
+        typer.Option(
+            metavar="JSON|@FILE",
+            help="Parameters of the steps: a JSON object with a key for each step. With one step, the key is optional.",
+        ),
     ] = None,
-    ask: Annotated[list[str] | None, typer.Option(metavar="QUESTION", help="A question for SIS; repeatable.")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="KEY:VALUE", help="A label of the jobs; repeatable.")
+    ask: Annotated[
+        list[str] | None, typer.Option(metavar="QUESTION", help="Question for SIS steps; repeatable.")
     ] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY:VALUE", help="Label of the jobs; repeatable.")] = None,
     callback: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=URL", help="Send the event that ends a job to this https URL; repeatable."),
     ] = None,
     after: Annotated[
         list[str] | None,
-        typer.Option(metavar="JOB", help="Id or key:KEY of a job that must have succeeded first; repeatable."),
+        typer.Option(
+            metavar="JOB",
+            help="Job that must succeed first: its id, or `key:` and its idempotency key. Repeatable, at most 50.",
+        ),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only files of folders whose names match: '*.pdf'; repeatable."),
+        typer.Option(
+            metavar="PATTERN", help="Pattern of file names to submit from folders, such as '*.pdf'; repeatable."
+        ),
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Create a new job even if the same request was submitted before.")
     ] = False,
     ndjson: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Job requests, one per line, instead of documents; - is standard input."),
+        typer.Option(
+            metavar="FILE", help="File with a job request in each line, instead of documents. `-` is standard input."
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the effect; write and upload nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,
@@ -117,19 +128,25 @@ def submit(
         bool,
         typer.Option(
             "--wait",
-            help="Wait until the jobs end, and print their results as `lucius job result`; with --watch it shows "
-            "progress too.",
+            help="Wait until the jobs end, and print their results like `lucius job result`. Add --watch to show "
+            "progress.",
         ),
     ] = False,
 ) -> None:
     """Upload documents and submit a job for each.
 
-    Documents are uploaded to LUCIUS_BLOB_CONNECTION, or else to Azurite on this machine, into the tenant's
-    folder of the container documents. Of a folder, files that the protocol cannot read are skipped. A request that was
-    submitted before returns its job; --again creates another. Exit code 1: that job failed.
+    The command uploads documents to the blob account LUCIUS_BLOB_CONNECTION,
+    into the tenant's folder of the container `documents`. Default: Azurite on
+    this machine. The command skips files of a folder that the protocol cannot
+    read.
+
+    Idempotent: the same request returns the same job. Use --again to create
+    another job.
+
+    The exit code is 1 if a job failed or was cancelled.
     """
     if bool(documents) == bool(ndjson):
-        raise UsageError("name documents to submit, or a file of job requests with --ndjson FILE")
+        raise UsageError("name either documents to submit, or a file of job requests with --ndjson FILE")
     if dry_run and (watch or wait):
         raise UsageError("--dry-run creates no job: omit --watch and --wait")
     members: Json = {}
@@ -141,7 +158,7 @@ def submit(
         raise UsageError(NAME_A_TENANT)
     if ndjson:
         if after:
-            raise UsageError("--after is for documents; a job request has its own dependencies")
+            raise UsageError("--after is for documents only; set `dependencies` in the job requests")
         _submit_lines(session, ndjson, tenant, protocol, members, dry_run=dry_run, watch=watch, wait=wait)
         return
     if protocol is None:
@@ -218,7 +235,9 @@ def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
         known = submitted.job.jobId
         failed = submitted.job.status in FAILED
         hint = (
-            f"redrive it with `lucius job redrive {known}`, or use --again" if failed else "--again creates a new job"
+            f"redrive the job with `lucius job redrive {known}`, or use --again"
+            if failed
+            else "--again creates a new job"
         )
         found = outcome(client.job(known).plain()) if failed else submitted.job.status
         rendering.write(f"{name}: already submitted as {known} ({found}); {hint}", stderr=True)
@@ -308,8 +327,9 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
 
 
 def _print_results(session: Session, ended: dict[str, Json]) -> None:
-    """Prints only the contents on stdout, each of several after a line on stderr. An unreadable one does not stop the
-    others.
+    """Prints the content of each result on stdout, and before each of several results a line on stderr.
+
+    An unreadable result does not stop the others.
     """
     failures: list[CliError] = []
     for label, job in ended.items():

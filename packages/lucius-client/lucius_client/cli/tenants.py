@@ -17,7 +17,7 @@ import typer
 
 from lucius_client import Client, Refused
 from lucius_client.cli import ids, rendering
-from lucius_client.cli.bulk import DryRun, Wait, finish
+from lucius_client.cli.bulk import Wait, finish
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import GONE, UNREADABLE, check_whole
 from lucius_client.cli.options import Reason
@@ -27,7 +27,7 @@ from lucius_client.cli.tables import Column, Listing
 from lucius_client.feed import events
 
 FORMAT = "lucius-tenant/1"
-#: maximum age of usage in the API, less a minute for the request
+#: maximum age of usage in the API, minus a minute for the request
 _USAGE = timedelta(days=31) - timedelta(minutes=1)
 #: problem codes of features that are disabled
 _OFF = ("EVENTS_OFF", "WEBHOOKS_OFF")
@@ -35,7 +35,7 @@ _OFF = ("EVENTS_OFF", "WEBHOOKS_OFF")
 EXPORTED = Listing("files", "file", (Column("file", "file"), Column("rows", "rows")))
 PREVIEW = Listing("tenants", "tenant", (Column("tenant", "tenant"), Column("jobs", "jobs"), Column("living", "living")))
 
-TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
+TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="Tenant id.")]
 
 tenant_app = typer.Typer(help="Export or purge tenants.", no_args_is_help=True)
 
@@ -44,14 +44,16 @@ tenant_app = typer.Typer(help="Export or purge tenants.", no_args_is_help=True)
 def export(
     session: Session,
     tenant: TenantName,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write, a tar.gz.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write, in the format tar.gz.")],
 ) -> None:
     """Write all data of a tenant to a file.
 
-    JSON lines: jobs with their histories, also archived ones, events, webhooks, quotas, usage, incidents, bulk
-    operations, sources and rejected messages. An existing file is replaced when the new one is complete.
+    The file has JSON lines of jobs, histories, events, webhooks, quotas, usage,
+    incidents, bulk operations, sources and rejected messages. The jobs include
+    archived jobs. The command replaces an existing file only by a complete file.
 
-    Exit code 1: the API cannot read some items. The file lacks them, and its manifest has their ids.
+    The exit code is 1 if the API cannot read some items. The file lacks these
+    items, and the manifest has their ids.
     """
     client = session.connect(WATCH_RETRIES)
     with part_folder(out, continues=False) as part:
@@ -74,12 +76,20 @@ def export(
 
 
 @with_session
-def purge(session: Session, tenant: TenantName, reason: Reason, dry_run: DryRun = False, wait: Wait = False) -> None:
+def purge(
+    session: Session,
+    tenant: TenantName,
+    reason: Reason,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the tenant's jobs; delete nothing.")] = False,
+    wait: Wait = False,
+) -> None:
     """Delete all data of a tenant. Operators only.
 
-    Refused while the tenant has jobs that have not ended. Export the tenant first: the deletion is final.
+    LUCIUS refuses the purge while the tenant has jobs that have not ended. The
+    deletion is final, so export the tenant first.
 
-    The data is deleted as a bulk operation. Exit code 1: with --wait, a job was submitted meanwhile and stays.
+    LUCIUS deletes the data as a bulk operation. With --wait, the exit code is 1
+    if a job was submitted during the purge. Such a job stays.
     """
     if dry_run:
         found = session.client.preview_purge(tenant).plain()

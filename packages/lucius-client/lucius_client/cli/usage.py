@@ -9,7 +9,7 @@ import typer
 
 from lucius_client.cli.commands import add
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.options import Limit, OneTenant, Tenant
+from lucius_client.cli.options import Limit, OneTenant
 from lucius_client.cli.rendering import write
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import Column, Listing
@@ -49,7 +49,7 @@ SOURCES = Listing(
     ),
 )
 
-source_app = typer.Typer(help="List sources.", no_args_is_help=True)
+source_app = typer.Typer(help="List the sources that jobs name.", no_args_is_help=True)
 
 
 @with_session
@@ -57,14 +57,18 @@ def usage(
     session: Session,
     tenant: OneTenant = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From the hour of 2026-01-27T10:00:00Z, or of 90m, 2h, 3d ago.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="First hour, as a timestamp or an age: 2026-01-27T10:00:00Z, 90m, 2h, 3d. Default: 1d. Maximum: 31d.",
+        ),
     ] = None,
-    by: Annotated[By | None, typer.Option(help="Sums for each value of this field.")] = None,
+    by: Annotated[By | None, typer.Option(help="Also show the sums for each value of this field.")] = None,
 ) -> None:
     """Sum up one tenant's jobs in whole hours.
 
-    Default: the last day. Refused requests are approximate. Waits are the upper bounds of their buckets. The
-    peak is the highest of one sample a minute.
+    The number of refused requests is approximate. Waits are upper bounds of
+    histogram buckets. The peak is the highest of one sample a minute.
     """
     report = session.client.usage(
         tenant=tenant, since=instant_ago("--since", since), by=by.value if by is not None else None
@@ -73,18 +77,20 @@ def usage(
     rows.append({"of": "total", **report["total"]})
     session.show(USAGE, rows, report)
     if report["partial"]:
-        write("jobs of the last hours are missing; they are counted after the hour ends", stderr=True)
+        write(
+            "some jobs are missing: the latest hours have over 5,000; LUCIUS adds them after the hour ends", stderr=True
+        )
 
 
 @with_session
 def list_(
     session: Session,
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     limit: Limit = 100,
 ) -> None:
     """List the sources of a tenant's jobs.
 
-    Only sources with their own quota have counts.
+    Only sources that have their own quota show counts.
     """
     rows = [each.plain() for each in session.client.sources(tenant=tenant, limit=limit)]
     session.show(SOURCES, rows)

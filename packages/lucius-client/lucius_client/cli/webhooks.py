@@ -1,4 +1,4 @@
-"""`lucius webhook`: the URLs that get a tenant's events, their deliveries, and an endpoint on a laptop."""
+"""`lucius webhook`: webhooks and their deliveries, and events for a program on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lucius_client.cli import ids, rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.listen import listen
-from lucius_client.cli.options import Tenant
+from lucius_client.cli.options import OneTenant, Tenant
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import LOG, Column, Listing, status
@@ -24,16 +24,21 @@ class Format(StrEnum):
     TEAMS = "teams"
 
 
-HookId = Annotated[str, typer.Argument(metavar="ID", help="A webhook's id, or its first characters."), ids.WEBHOOK]
+HookId = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a webhook, or the id's first characters."), ids.WEBHOOK
+]
 HookOrDefault = Annotated[
     str,
-    typer.Argument(metavar="ID", help="A webhook's id, or `default`: the callback URLs of the tenant's jobs."),
+    typer.Argument(metavar="ID", help="Id of a webhook, or `default` for the callback URLs of the tenant's jobs."),
     ids.WEBHOOK,
 ]
 Types = Annotated[
-    str | None, typer.Option("--type", help="One or more event types, separated by commas: job.completed.")
+    str | None,
+    typer.Option("--type", help="Only events of these types, separated by commas, such as job.completed."),
 ]
-JobTypes = Annotated[str | None, typer.Option("--job-type", help="One or more job types, separated by commas.")]
+JobTypes = Annotated[
+    str | None, typer.Option("--job-type", help="Only events of these job types, separated by commas.")
+]
 Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="KEY:VALUE", help="Only events of jobs with this label; repeatable."),
@@ -82,16 +87,22 @@ webhooks_app = typer.Typer(
 @with_session
 def create(
     session: Session,
-    url: Annotated[str, typer.Argument(metavar="URL", help="An https URL; http if the deployment lists the host.")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="https URL that receives the events. http needs a setting of the app.")
+    ],
     format_: Annotated[Format, typer.Option("--format", help="Format of the body.")] = Format.CLOUDEVENTS,
     type_: Types = None,
     job_type: JobTypes = None,
     label: Labels = None,
     description: Description = None,
     after: Annotated[
-        int | None, typer.Option(min=0, help="Also send the events after this sequence number; 0: all.")
+        int | None,
+        typer.Option(
+            min=0,
+            help="Also send retained events after this sequence number. 0 sends all. Default: only new events.",
+        ),
     ] = None,
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
 ) -> None:
     """Create a webhook. Shows the signing secret once."""
     made = session.client.create_webhook(
@@ -124,8 +135,8 @@ def show(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> Non
 def change(
     session: Session,
     webhook: HookId,
-    url: Annotated[str | None, typer.Option(help="The new URL.")] = None,
-    format_: Annotated[Format | None, typer.Option("--format", help="The new format.")] = None,
+    url: Annotated[str | None, typer.Option(help="New URL.")] = None,
+    format_: Annotated[Format | None, typer.Option("--format", help="New format of the body.")] = None,
     type_: Types = None,
     job_type: JobTypes = None,
     label: Labels = None,
@@ -136,17 +147,17 @@ def change(
 ) -> None:
     """Update a webhook.
 
-    --type, --job-type and --label together replace its whole filter.
+    --type, --job-type and --label together replace the whole filter.
     """
     lets_in = webhook_filter(_list(type_), _list(job_type), _labels(label))
     if every and lets_in:
-        raise UsageError("--every removes the filter: omit --type, --job-type or --label beside it")
+        raise UsageError("--every removes the filter; omit --type, --job-type and --label")
     named = {"url": url, "format": format_.value if format_ else None, "description": description, "enabled": enabled}
     changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     if every or lets_in:
         changes["filter"] = lets_in
     if not changes:
-        raise UsageError("no change given; for example --off")
+        raise UsageError("change missing; give a change, for example --off")
     session.show_one(HOOKS, session.client.change_webhook(webhook, changes, tenant=tenant).plain())
 
 
@@ -155,12 +166,15 @@ def remove(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
     """Delete a webhook and its waiting deliveries."""
     session.client.remove_webhook(webhook, tenant=tenant)
     if session.for_people:
-        rendering.write(f"removed {webhook}")
+        rendering.write(f"deleted {webhook}")
 
 
 @with_session
 def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
-    """Send a test event now. Exit code 1: the delivery failed."""
+    """Send a test event now.
+
+    The exit code is 1 if the delivery failed.
+    """
     found = session.client.test_webhook(webhook, tenant=tenant).plain()
     if session.for_people:
         rendering.write(f"{'delivered' if found['delivered'] else 'failed'}: {_answer(found)}, {found['took_ms']} ms")
@@ -172,7 +186,7 @@ def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 
 @with_session
 def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
-    """Create a new secret. The old one also signs for a day."""
+    """Create a new secret. The old secret also signs for a day."""
     _show_secret(session, session.client.rotate_webhook(webhook, tenant=tenant).plain())
 
 
@@ -180,13 +194,14 @@ def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> N
 def resume(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
     """Enable a webhook and send its waiting deliveries now.
 
-    Applies to a webhook that is suspended, disabled, or between two attempts. The oldest delivery is sent first.
+    The webhook can be suspended, disabled, or between two attempts. LUCIUS
+    sends the oldest delivery first.
     """
     session.show_one(HOOKS, session.client.resume_webhook(webhook, tenant=tenant).plain())
 
 
 @with_session
-def secret(session: Session, tenant: Tenant = None) -> None:
+def secret(session: Session, tenant: OneTenant = None) -> None:
     """Print the signing secret of the jobs' callback URLs."""
     found = session.client.callback_secret(tenant=tenant).plain()
     if session.for_people:
@@ -199,8 +214,10 @@ def secret(session: Session, tenant: Tenant = None) -> None:
 def deliveries(
     session: Session,
     webhook: HookOrDefault,
-    state: Annotated[str | None, typer.Option(help="Only PENDING, DELIVERED or DEAD.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of items; pending ones first.")] = 50,
+    state: Annotated[
+        str | None, typer.Option(help="Only deliveries in this state: PENDING, DELIVERED or DEAD.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of items. Pending items come first.")] = 50,
     tenant: Tenant = None,
 ) -> None:
     """List the deliveries of a webhook, with their results."""
@@ -219,11 +236,13 @@ def log(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 def redeliver(
     session: Session,
     webhook: HookOrDefault,
-    number: Annotated[int, typer.Argument(min=1, metavar="NUMBER", help="Number of the delivery.")],
+    number: Annotated[
+        int, typer.Argument(min=1, metavar="NUMBER", help="Number of the delivery in `lucius webhook deliveries`.")
+    ],
     name: Annotated[str | None, typer.Option(help="Name of the callback URL, for the webhook `default`.")] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Send an event again now."""
+    """Send the event of a delivery again, now."""
     found = session.client.redeliver(webhook, number, name=name, tenant=tenant).plain()
     session.show_one(DELIVERIES, found)
 
@@ -258,7 +277,7 @@ def _labels(given: list[str] | None) -> dict[str, str] | None:
     if not given:
         return None
     if wrong := next((each for each in given if ":" not in each), None):
-        raise UsageError(f"--label {wrong} is not KEY:VALUE")
+        raise UsageError(f"--label {wrong}: must be KEY:VALUE")
     return {name: value for name, _, value in (each.partition(":") for each in given)}
 
 
