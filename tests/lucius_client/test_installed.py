@@ -50,7 +50,9 @@ def test_an_installed_linter_leaves_services_unchecked(site_packages: Path) -> N
     program = "from lucius_client.cli.main import main; main()"
     words = ["protocol", "lint", str(ROOT / "protocols")]
     done = run(site_packages, program, *words)
-    assert (done.returncode, done.stdout) == (0, "no fault found; services are unchecked without --topology\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "no fault found; services are unchecked without --topology\n"), (
+        done.stderr
+    )
     topology = str(ROOT / "infra" / "bicep" / "topology.json")
     done = run(site_packages, program, *words, "--topology", topology)
     assert (done.returncode, done.stdout) == (0, "no fault found\n"), done.stderr

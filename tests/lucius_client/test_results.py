@@ -181,7 +181,7 @@ def test_azure_gets_the_callers_token(uri: str) -> None:
 def test_nobody_else_does(uri: str) -> None:
     """A service chose the URI: no token, no key of Azurite and no request is sent to another host."""
     credential = Asked()
-    with pytest.raises(ResultUnreadable, match=r"is no blob of Azure|names no blob|malformed") as refused:
+    with pytest.raises(ResultUnreadable, match=r"is not a blob of Azure|is not the URI of a blob|malformed") as refused:
         read(uri, credential)
     assert type(refused.value) is ResultUnreadable
     assert credential.scopes == []

@@ -1,7 +1,7 @@
 """The asynchronous client: `async with AsyncClient(url) as lucius: ...`.
 
-It only sends and sleeps, as `lucius_client.client` does; a test checks that the signatures and docstrings of both are
-equal.
+The module only sends and sleeps, as `lucius_client.client` does. A test checks that the signatures and docstrings of
+both modules are equal.
 """
 
 from __future__ import annotations
@@ -118,13 +118,11 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.job(job_id, as_of=as_of))
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
-        """Yields the job now and after each change until its end. Raises WaitTimeout after `timeout_s` seconds."""
+        """Yields the job now and after each change until the job ends. Raises WaitTimeout after `timeout_s` seconds."""
         return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     async def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """Waits for a job and returns it when it has ended, in any final state. Raises WaitTimeout after `timeout_s`
-        seconds.
-        """
+        """Returns the job after it has ended, in any terminal state. Raises WaitTimeout after `timeout_s` seconds."""
         changes = series.Changes(job_id, timeout_s, self._retries, until="ended")
         return [job async for job in self._iterate(changes)][-1]
 
@@ -174,7 +172,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.protocol_versions(name))
 
     async def explain(self, job_id: str) -> Explanation:
-        """Explains a job's state: the condition it waits for, the time limit, and the effect afterwards."""
+        """Explains a job's state: the condition that the job waits for, the time limit, and the effect of the limit."""
         return await self._call(calls.explain(job_id))
 
     async def receipt(self, job_id: str) -> Receipt:
@@ -265,7 +263,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return (await self._call(calls.dependencies(job_id))).dependencies
 
     def dependants(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[RelatedJob]:
-        """Lists the jobs that wait for a job or, if it did not succeed, the jobs that waited for it."""
+        """Lists the jobs that wait for a job. If the job did not succeed, lists the jobs that waited for the job."""
         return self._iterate(series.dependants(job_id, limit, self._retries))
 
     def receipts(
@@ -276,7 +274,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         until: datetime | None = None,
         by: str | None = None,
     ) -> AsyncIterator[ReceiptSums]:
-        """Sums up the time and attempts of a tenant's jobs, per page of up to 100 jobs, newest first. Add the pages up.
+        """Yields sums of the time and attempts of a tenant's jobs, newest first. Each page has up to 100 jobs.
 
         `since` and `until` (exclusive) bound the time of creation; `by` is `type`, `source` or `priority`.
         """
@@ -293,7 +291,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return self._iterate(series.rejected(tenant, day, limit, self._retries))
 
     async def rejected_message(self, rejected_id: str) -> RejectedMessage:
-        """Returns a rejected message with its body; `what_if` is the outcome if the message arrived now."""
+        """Returns a rejected message with its body. `what_if` is the outcome that a redrive has now."""
         return await self._call(calls.rejected_message(rejected_id))
 
     async def redrive_rejected(self, rejected_id: str) -> RejectedMessage:
@@ -301,15 +299,15 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.redrive_rejected(rejected_id))
 
     async def reconcile(self, *, dry_run: bool = False) -> Reconciled:
-        """Runs the sweeper once. With `dry_run` it only lists its actions."""
+        """Runs the sweeper once. With `dry_run`, only lists the actions of a sweep."""
         return await self._call(calls.reconcile(dry_run=dry_run))
 
     async def live(self) -> Live:
-        """Checks that the API runs. Raises Unreachable if it does not."""
+        """Checks that the API runs. Raises Unreachable if the API does not respond."""
         return await self._call(calls.live())
 
     async def ready(self) -> Ready:
-        """Returns the state of each dependency. Raises Unavailable while one of them does not respond."""
+        """Returns the state of each dependency. Raises Unavailable while a dependency does not respond."""
         return await self._call(calls.ready())
 
     async def _call(self, call: Call[T]) -> T:

@@ -57,7 +57,7 @@ class AsyncGovernance(ABC):
         return await self._call(calls.incident(incident_id))
 
     async def resolve_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Resolves an incident. Idempotent. Raises Conflicting if it is settled."""
+        """Resolves an incident. Idempotent. Raises Conflicting if the incident was closed in another way."""
         return await self._call(calls.settle_incident(incident_id, "resolve", reason))
 
     async def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
@@ -77,11 +77,14 @@ class AsyncGovernance(ABC):
         return await self._call(calls.start_bulk(action, words, reason=reason, key=key))
 
     async def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
-        """Returns the jobs that such a bulk operation would match now. Writes nothing."""
+        """Returns the jobs that match the filter of a bulk operation now. Writes nothing."""
         return await self._call(calls.preview_bulk(action, words))
 
     async def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """Returns a bulk operation with its counts. `tenant` is for operators of all tenants, here and below."""
+        """Returns a bulk operation with its counts.
+
+        `tenant` is for operators of all tenants, here and in the methods of bulk operations below.
+        """
         return await self._call(calls.bulk(bulk_id, tenant))
 
     def bulks(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Bulk]:
@@ -99,14 +102,15 @@ class AsyncGovernance(ABC):
         return await self._call(calls.cancel_bulk(bulk_id, tenant))
 
     async def purge(self, tenant: str, *, reason: str) -> Bulk:
-        """Deletes all data of a tenant, as a bulk operation; while one runs, returns it. For operators.
+        """Deletes all data of a tenant, as a bulk operation. For operators.
 
-        Raises Refused (TENANT_LIVE) while the tenant has jobs that have not ended.
+        While a purge of the tenant runs, returns the running purge. Raises Refused (TENANT_LIVE) while the tenant has
+        jobs that have not ended.
         """
         return await self._call(tenant_calls.purge(tenant, reason))
 
     async def preview_purge(self, tenant: str) -> PurgePreview:
-        """Counts the jobs that a purge would find now."""
+        """Counts the tenant's jobs for a purge, and the jobs that have not ended. Deletes nothing."""
         return await self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
@@ -140,7 +144,10 @@ class AsyncGovernance(ABC):
         return await self._call(quota_calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
 
     async def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
-        """Deletes the limits of a quota; limits for every tenant then apply. Raises RuleChanged as `set_quota` does."""
+        """Deletes the limits of a quota. The limits for every tenant are then in effect.
+
+        Raises RuleChanged as `set_quota` does.
+        """
         return await self._call(quota_calls.delete_quota(quota, reason=reason, dry_run=dry_run))
 
     async def reset_breaker(self, quota: Quota, *, reason: str) -> QuotaChange:
@@ -172,7 +179,7 @@ class AsyncGovernance(ABC):
         name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
-        """Limits a quota's rate until `resume_gate` or `until`; the lower of this rate and the quota's own applies."""
+        """Limits a quota's start rate until `resume_gate` or `until`. The lower of this rate and the own rate applies."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return await self._call(quota_calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
 
@@ -216,9 +223,9 @@ class AsyncGovernance(ABC):
     async def routing(
         self, *, tenant: str | None = None, doc_id: str | None = None, mode: str | None = None
     ) -> Routing:
-        """Returns the lane of a job of this tenant and document that would be created now."""
+        """Returns the lane that a new job of this tenant and document gets now."""
         return await self._call(overview_calls.routing(tenant, doc_id, mode))
 
     def sources(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[SeenSource]:
-        """Lists the sources that jobs of a tenant named, with the first and the last job of each."""
+        """Lists the sources that a tenant's jobs named, with the first job of each and the hour of the last use."""
         return self._iterate(series.sources(tenant, limit, self._retries))

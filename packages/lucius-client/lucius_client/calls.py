@@ -65,7 +65,7 @@ class Submitted:
     job: Accepted
     #: `True` if an earlier identical request had created this job
     replayed: bool
-    #: the job, if it ended within the seconds of `wait`; else None
+    #: the job, if it ended within `wait` seconds; else None
     ended: Job | None = None
 
 
@@ -87,7 +87,7 @@ def submit(envelope: EnvelopeLike, wait: int) -> Call[Submitted]:
 
 
 def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[BatchOutcome]:
-    """Creates up to 1000 jobs (1 MiB). Each job request gets its key as in `submit`, and has its own outcome."""
+    """Creates up to 1,000 jobs in one request of up to 1 MiB. Keys are as in `submit`; each job has its own outcome."""
     lines = [_dump(_with_key(envelope)) for envelope in envelopes]
     request = Request(
         "POST",
@@ -100,7 +100,7 @@ def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[Bat
 
 
 def dry_run(envelope: EnvelopeLike) -> Call[DryRun]:
-    """Checks a job request as it is, without adding a key."""
+    """Checks a job request without adding an idempotency key. Creates no job."""
     return Call(_post("/v1/orchestrate", _plain(envelope), {"dryRun": "true"}), _reader(DryRun))
 
 
@@ -181,7 +181,7 @@ def incident(incident_id: str) -> Call[IncidentDetail]:
 
 
 def settle_incident(incident_id: str, verb: str, reason: str) -> Call[IncidentDetail]:
-    """Acts on an incident; `verb` is resolve, retry or dismiss."""
+    """Closes an incident; `verb` is resolve, retry (a redrive) or dismiss."""
     return Call(_post(f"{_incident(incident_id)}:{verb}", {"reason": reason}), _reader(IncidentDetail))
 
 
@@ -233,7 +233,7 @@ def ready() -> Call[Ready]:
 
 
 def page(path: str, query: Mapping[str, Any]) -> Request:
-    """Requests a page of a list. Parameters in `query` that are None are left out."""
+    """Requests a page of a list. Parameters in `query` that are None are omitted."""
     return Request("GET", path, query=_query(**query))
 
 
@@ -242,20 +242,20 @@ def events_path(job_id: str) -> str:
 
 
 def feed(after: str, query: Mapping[str, Any], wait_s: int) -> Request:
-    """Requests a page of a feed. The API may delay an empty one by `wait_s` seconds."""
+    """Requests a page of a feed. The API can delay an empty page by up to `wait_s` seconds."""
     words = _query(**query, after=after, wait=wait_s or None)
     return Request("GET", "/v1/events", query=words, long_poll_s=wait_s)
 
 
 def read_feed(response: Response) -> FeedPage:
-    """Reads a page of a feed from the response. Raises NotLucius if there is none."""
+    """Reads a page of a feed from the response. Raises NotLucius if the response has another form."""
     return _parse(FeedPage, response)
 
 
 def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
-    """Requests a job, or 304 while its ETag is still `etag`. The API may delay the 304 by `wait_s` seconds.
+    """Requests a job, or 304 while the job's ETag is `etag`. The API can delay the 304 by up to `wait_s` seconds.
 
-    `until`: `admitted` delays any response while the job waits, `ended` until it has ended.
+    `until`: `admitted` delays any response until the job is admitted, `ended` until the job has ended.
     """
     headers = {"If-None-Match": etag} if etag else {}
     query = _query(wait=wait_s, until=until) if wait_s and (etag or until) else {}
@@ -263,17 +263,17 @@ def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = 
 
 
 def read_job(response: Response) -> Job:
-    """Reads the job from the response. Raises NotLucius if there is none."""
+    """Reads the job from the response. Raises NotLucius if the response has another form."""
     return _parse(Job, response)
 
 
 def read_sums(response: Response) -> ReceiptSums:
-    """Reads a page of sums from the response. Raises NotLucius if there is none."""
+    """Reads a page of sums from the response. Raises NotLucius if the response has another form."""
     return _parse(ReceiptSums, response)
 
 
 def json_object(response: Response) -> dict[str, Any]:
-    """Reads the JSON object from the response. Raises NotLucius if there is none."""
+    """Reads the JSON object from the response. Raises NotLucius if the response has another form."""
     try:
         body = json.loads(response.body)
     except ValueError as error:

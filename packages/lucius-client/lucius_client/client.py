@@ -1,8 +1,8 @@
 """The synchronous client: `with Client(url) as lucius: ...`.
 
-It only sends and sleeps: `lucius_client.calls` builds the requests, `lucius_client.retry` repeats them, and
-`lucius_client.series` connects those of a list or of a long poll. `lucius_client.async_client` does the same on
-asyncio; a test checks that the signatures and docstrings of both are equal.
+The module only sends and sleeps. `lucius_client.calls` builds the requests, `lucius_client.retry` repeats them, and
+`lucius_client.series` connects the requests of a list or of a long poll. `lucius_client.async_client` does the same on
+asyncio. A test checks that the signatures and docstrings of both modules are equal.
 """
 
 from __future__ import annotations
@@ -119,13 +119,11 @@ class Client(Governance, Runs, Webhooks):
         return self._call(calls.job(job_id, as_of=as_of))
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:
-        """Yields the job now and after each change until its end. Raises WaitTimeout after `timeout_s` seconds."""
+        """Yields the job now and after each change until the job ends. Raises WaitTimeout after `timeout_s` seconds."""
         return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """Waits for a job and returns it when it has ended, in any final state. Raises WaitTimeout after `timeout_s`
-        seconds.
-        """
+        """Returns the job after it has ended, in any terminal state. Raises WaitTimeout after `timeout_s` seconds."""
         changes = series.Changes(job_id, timeout_s, self._retries, until="ended")
         return list(self._iterate(changes))[-1]
 
@@ -175,7 +173,7 @@ class Client(Governance, Runs, Webhooks):
         return self._call(calls.protocol_versions(name))
 
     def explain(self, job_id: str) -> Explanation:
-        """Explains a job's state: the condition it waits for, the time limit, and the effect afterwards."""
+        """Explains a job's state: the condition that the job waits for, the time limit, and the effect of the limit."""
         return self._call(calls.explain(job_id))
 
     def receipt(self, job_id: str) -> Receipt:
@@ -265,7 +263,7 @@ class Client(Governance, Runs, Webhooks):
         return self._call(calls.dependencies(job_id)).dependencies
 
     def dependants(self, job_id: str, *, limit: int | None = None) -> Iterator[RelatedJob]:
-        """Lists the jobs that wait for a job or, if it did not succeed, the jobs that waited for it."""
+        """Lists the jobs that wait for a job. If the job did not succeed, lists the jobs that waited for the job."""
         return self._iterate(series.dependants(job_id, limit, self._retries))
 
     def receipts(
@@ -276,7 +274,7 @@ class Client(Governance, Runs, Webhooks):
         until: datetime | None = None,
         by: str | None = None,
     ) -> Iterator[ReceiptSums]:
-        """Sums up the time and attempts of a tenant's jobs, per page of up to 100 jobs, newest first. Add the pages up.
+        """Yields sums of the time and attempts of a tenant's jobs, newest first. Each page has up to 100 jobs.
 
         `since` and `until` (exclusive) bound the time of creation; `by` is `type`, `source` or `priority`.
         """
@@ -293,7 +291,7 @@ class Client(Governance, Runs, Webhooks):
         return self._iterate(series.rejected(tenant, day, limit, self._retries))
 
     def rejected_message(self, rejected_id: str) -> RejectedMessage:
-        """Returns a rejected message with its body; `what_if` is the outcome if the message arrived now."""
+        """Returns a rejected message with its body. `what_if` is the outcome that a redrive has now."""
         return self._call(calls.rejected_message(rejected_id))
 
     def redrive_rejected(self, rejected_id: str) -> RejectedMessage:
@@ -301,15 +299,15 @@ class Client(Governance, Runs, Webhooks):
         return self._call(calls.redrive_rejected(rejected_id))
 
     def reconcile(self, *, dry_run: bool = False) -> Reconciled:
-        """Runs the sweeper once. With `dry_run` it only lists its actions."""
+        """Runs the sweeper once. With `dry_run`, only lists the actions of a sweep."""
         return self._call(calls.reconcile(dry_run=dry_run))
 
     def live(self) -> Live:
-        """Checks that the API runs. Raises Unreachable if it does not."""
+        """Checks that the API runs. Raises Unreachable if the API does not respond."""
         return self._call(calls.live())
 
     def ready(self) -> Ready:
-        """Returns the state of each dependency. Raises Unavailable while one of them does not respond."""
+        """Returns the state of each dependency. Raises Unavailable while a dependency does not respond."""
         return self._call(calls.ready())
 
     def _call(self, call: Call[T]) -> T:

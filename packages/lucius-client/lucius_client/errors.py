@@ -30,7 +30,7 @@ class BadId(LuciusError, ValueError):
 
 
 class NotLucius(LuciusError):
-    """The response does not have the form that this API promises: another server responds there."""
+    """The response has another form than those of the LUCIUS API, for example since another server sent it."""
 
 
 class WaitTimeout(LuciusError):
@@ -51,7 +51,7 @@ class NoResult(LuciusError):
 
 
 class ResultUnreadable(LuciusError):
-    """The result is in a store that this package cannot read, or too large for memory."""
+    """This package cannot read the result, for example if the result has more than 64 MiB and `out` is None."""
 
     def __init__(self, uri: str, text: str) -> None:
         super().__init__(text)
@@ -63,7 +63,7 @@ class ResultGone(ResultUnreadable):
 
 
 class ResultForbidden(ResultUnreadable):
-    """The caller's credential cannot read the result, or there is none."""
+    """The caller has no credential, or the credential cannot read the result."""
 
 
 class StoreUnreachable(Unreachable):
@@ -106,7 +106,7 @@ class Forbidden(Refused):
 
 
 class NotFound(Refused):
-    """404: it does not exist, or belongs to another tenant."""
+    """404: the resource does not exist, or belongs to another tenant."""
 
 
 class JobNotFound(NotFound):
@@ -122,7 +122,7 @@ class ProtocolUnknown(BadRequest):
 
 
 class CursorExpired(Refused):
-    """CURSOR_EXPIRED: the retention of the events after the cursor has ended; continue at `problem.earliest`."""
+    """CURSOR_EXPIRED: the events after the cursor are deleted; continue at `problem.earliest`."""
 
 
 class Conflicting(Refused):
@@ -138,15 +138,15 @@ class RuleChanged(Refused):
 
 
 class TooLarge(Refused):
-    """413: the request has more than 1 MiB or more than 1000 lines."""
+    """413: the request has more than 1 MiB or more than 1,000 lines."""
 
 
 class LimitReached(Refused):
-    """429: too many jobs are active; `limit` names the limit, `retry_after_s` gives the time to wait."""
+    """429: a limit is reached; `limit` names the limit, `retry_after_s` has the seconds to wait."""
 
 
 class Unavailable(Refused):
-    """503: a service that LUCIUS depends on does not respond."""
+    """503: a dependency of LUCIUS does not respond."""
 
 
 class Overloaded(Unavailable):
@@ -180,8 +180,9 @@ _BY_STATUS: Mapping[int, type[Refused]] = {
 
 
 def error_of(response: Response) -> Refused:
-    """Returns the error for a response of 400 or more. A body that is not a problem, such as a proxy's, is quoted in
-    one.
+    """Returns the error for a response with a status of 400 or more.
+
+    If the body is not a problem, for example a proxy's page, `detail` has the first 200 bytes of the body.
     """
     problem = _problem(response)
     kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(response.status)

@@ -1,7 +1,7 @@
 """Actions of a client and their results: requests, pauses and responses (no I/O).
 
-The code that decides (`retry`, `series`) is a generator that yields a `Request` or a `Pause`. A client sends or sleeps,
-and passes the outcome back into the generator. This way both clients share every decision.
+The modules `retry` and `series` decide: their generators yield a `Request` or a `Pause`. A client sends or sleeps, and
+passes the outcome back into the generator. This way both clients share every decision.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The feed of a tenant from a cursor: `events` with `Client`, `async_events` with `AsyncClient`.
 
-Each event arrives at least once, and the events of a job in order. With a cursor file, a restarted program continues at
-its position. Events of a page that it did not finish arrive again, with the same `id`.
+Each event arrives at least once, and the events of a job arrive in order. With a cursor file, a restarted program
+continues at the stored position. Events of an unfinished page arrive again, with the same `id`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Which(TypedDict, total=False):
     """Selects events, and the range of the feed. An omitted field matches everything.
 
     `cursor_file` stores the position. `after` is the start instead: a cursor, `earliest` or `latest`. Default: the
-    first event in retention.
+    first retained event.
 
-    `follow`: False ends at the end of the feed. `tenant_id` is for operators of all tenants; `types` are names as
-    `job.completed`; `label` is `key:value`; `terminal`: only events that end a job.
+    `follow`: False stops at the last event of the feed. `tenant_id` is for operators of all tenants. `types` are names
+    such as `job.completed`. `label` is `key:value`. `terminal`: only events that end a job.
     """
 
     cursor_file: str | Path | None
@@ -46,11 +46,11 @@ class Which(TypedDict, total=False):
 
 
 def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
-    """Yields the events of a tenant in the order of its feed, for ever or to its end; `Which` has the arguments.
+    """Yields the events of a tenant in the order of the feed. `Which` has the arguments.
 
-    Raises CursorExpired if the events after the position are not retained: continue at `problem.earliest`. Raises
-    OSError and UnicodeDecodeError if the file cannot be used; ValueError if `types` is empty. The position is stored
-    when the events before it were consumed.
+    Stores the position after the caller has consumed the events before the position. Raises CursorExpired if the events
+    after the position are deleted: continue at `problem.earliest`. Raises OSError and UnicodeDecodeError for an
+    unusable cursor file, and ValueError if `types` is empty.
     """
     yield from client._iterate(Feed(which, client._retries))
 
@@ -62,9 +62,9 @@ async def async_events(client: AsyncClient, **which: Unpack[Which]) -> AsyncIter
 
 
 class Feed(Series[PublicEvent]):
-    """Fetches pages of a feed, whose empty responses the API delays.
+    """Fetches pages of a feed by long polls, and reads and writes the cursor file.
 
-    It reads and writes the file; with `keeps` False, only `store` writes it.
+    With `keeps` False, only `store` writes the file.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Feed(Series[PublicEvent]):
         joined = ",".join([types] if isinstance(types, str) else types) if types is not None else None
         if joined == "":
             # the API ignores an empty parameter, and would return events of every type
-            raise ValueError("types names no type")
+            raise ValueError("`types` is empty; name a type, or omit `types`")
         self._query = {
             "tenant_id": which.get("tenant_id"),
             "types": joined,
@@ -118,9 +118,9 @@ class Feed(Series[PublicEvent]):
         return self._file.read_text(encoding="utf-8").strip() or None
 
     def store(self) -> None:
-        """Stores the position after the consumed events. After a crash the file has the complete new or old cursor.
+        """Stores the position after the consumed events. The write is atomic: a crash leaves the old or the new cursor.
 
-        Raises OSError if it cannot be written.
+        Raises OSError if the file cannot be written.
         """
         if self._file is None:
             return

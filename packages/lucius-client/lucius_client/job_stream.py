@@ -1,7 +1,7 @@
 """Events of a job from its stream of server-sent events (R82; no I/O).
 
-Responses of the API are complete (docs/reference/events.md): one has events, or none after a while, and the next
-position. So a cut connection, or a restarted API, costs one more request from the same position.
+Each response of the API ends (docs/reference/events.md), and has the next position. After a cut connection or a restart
+of the API, the client repeats the request from the same position.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Message(BaseModel):
-    """A read-only message of the API. It has also unknown fields, so that an older client works with a newer API."""
+    """A read-only message of the API. The message keeps unknown fields, so an older client works with a newer API."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
 

@@ -1,7 +1,7 @@
 """Reads the result of a job from the blob at `final_output`, with the caller's own credential.
 
-It needs the extra `results` (azure-storage-blob, azure-identity), which is imported when a result is read. A service
-chose the URI, so the caller's token goes only to Azure's own storage hosts, over https.
+The module needs the extra `results` (azure-storage-blob, azure-identity), and imports it when a result is read. A
+service chose the URI, so the caller's token goes only to Azure's own storage hosts, over https.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class OpenResult:
             kept = f": the workspace kept it until {self._kept_until:%Y-%m-%d}" if self._kept_until else ""
             return ResultGone(self.uri, f"there is nothing at {self.uri}{kept}")
         if status is None:  # no token, so the request was never sent
-            return ResultForbidden(self.uri, f"no credential for {self.uri}: log in by `az login` ({why})")
+            return ResultForbidden(self.uri, f"no credential for {self.uri}; run `az login` ({why})")
         if status in (401, 403):
             return ResultForbidden(self.uri, f"your credential cannot read {self.uri} ({why})")
         if status == 412:
-            return ResultUnreadable(self.uri, f"{self.uri} was written again while it was read")
+            return ResultUnreadable(self.uri, f"{self.uri} changed during the read; read the result again")
         if status >= _UNEXPECTED or status == 429:
             return StoreUnreachable(f"the store of {self.uri} does not respond: {why}")
         return ResultUnreadable(self.uri, f"{self.uri} cannot be read ({why})")
@@ -122,7 +122,9 @@ def read_result(job: Job, out: BinaryIO | None, credential: Any) -> Result:
         for piece in opened.chunks():
             out.write(piece)
     elif opened.size > MAX_IN_MEMORY:
-        raise ResultUnreadable(opened.uri, f"{opened.uri} has {opened.size} bytes: name a file as `out`")
+        raise ResultUnreadable(
+            opened.uri, f"{opened.uri} has {opened.size} bytes, more than 64 MiB; pass a file as `out`"
+        )
     else:
         content = b"".join(opened.chunks())
     return Result(opened.uri, opened.media_type, opened.size, content)
@@ -170,13 +172,13 @@ def _place(uri: str, parts: SplitResult) -> tuple[str, str, str | None]:
             return account, parts.path, None
         if scheme == "abfss" and parts.username and parts.password is None:
             return account, f"/{parts.username}{parts.path}", None
-    raise ResultUnreadable(uri, f"{uri} is no blob of Azure Storage over https: read it with a tool of its own")
+    raise ResultUnreadable(uri, f"{uri} is not a blob of Azure Storage over https; read the result with another tool")
 
 
 def _names(uri: str, path: str) -> tuple[str, str]:
     container, _, name = unquote(urlsplit(path).path).lstrip("/").partition("/")
     if not container or not name or name.endswith("/"):
-        raise ResultUnreadable(uri, f"{uri} names no blob")
+        raise ResultUnreadable(uri, f"{uri} is not the URI of a blob")
     return container, name
 
 

@@ -12,7 +12,7 @@ from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """The number and the times of repetitions of a request after 429, 500, 502, 503, 504 or no response.
+    """The number and the times of repetitions of a request, after 429, 500, 502, 503, 504 or without a response.
 
     The wait is a random part of a time that doubles with each attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), added to `Retry-After` if the API sends
@@ -24,7 +24,7 @@ class Retries:
     attempts: int = 5
     #: upper bound of the first wait, in seconds
     first_s: float = 0.5
-    #: upper bound of each wait, in seconds; if `Retry-After` is longer, the error is raised at once
+    #: upper bound of each wait, in seconds; if `Retry-After` is longer, the error is raised immediately
     longest_s: float = 60.0
     #: returns a number from 0 to 1
     random: Callable[[], float] = random.random

@@ -28,9 +28,9 @@ def run_artifact_link(job_id: str, name: str, attempt: int | None) -> Call[Artif
 
 
 class RunLog(Series[bytes]):
-    """Reads the log of a run from its beginning, each byte once; with `follow` until the run has ended, else until now.
+    """Reads the log of a run from the beginning, each byte once. With `follow`, reads until the run has ended.
 
-    A failed request is repeated from the same position, so a restarted API loses nothing of the log.
+    Repeats a failed request from the same position, so the log is complete after a restart of the API.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RunLog(Series[bytes]):
         response = yield from send(request, self._retries)
         self._after = _next(response)
         self.more = self._after is not None and (self._follow or bool(response.body))
-        # a growing log is requested again only as fast as storage gets it
+        # the next request for a growing log waits until storage has more of the log
         self._pause_s = max(0.0, _AFTER_NONE_S - (self._clock() - began)) if self._follow else 0.0
         return [response.body] if response.body else []
 

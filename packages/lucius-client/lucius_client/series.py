@@ -50,7 +50,7 @@ TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
 
 class Series(ABC, Generic[T]):
-    """Items that several requests fetch: while `more` is true, `next` returns the next few, possibly none."""
+    """Items that several requests fetch. While `more` is true, `next` returns the items of one response, maybe none."""
 
     #: `False` if there is nothing left to fetch
     more: bool
@@ -205,9 +205,9 @@ class Sums(Series[ReceiptSums]):
 class Changes(Series[Job]):
     """Fetches a job as it is now and after each change, until it has ended.
 
-    With `until`, each request waits until the job is `admitted` or `ended`, whatever changes before. It uses long
-    polls: the API responds as soon as that has happened, or after `LONG_POLL_S`, with 304 if the job is the same.
-    `next` raises WaitTimeout if it has not happened after `timeout_s`; None means no time limit.
+    The requests are long polls of up to `LONG_POLL_S`; the API returns 304 if the job did not change. With `until`,
+    each request waits until the job is `admitted` or `ended`. `next` raises WaitTimeout after `timeout_s`; None means
+    no time limit.
     """
 
     def __init__(

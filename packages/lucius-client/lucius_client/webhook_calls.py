@@ -1,7 +1,7 @@
 """Each call of the API about webhooks, with the function that reads its response (no I/O).
 
-A creation has an idempotency key. A rotation is sent once: a repetition after a lost response would replace a secret
-that is already in use.
+A creation has an idempotency key. The client never repeats a rotation: after a lost response, a repetition replaces a
+secret that is already in use.
 """
 
 from __future__ import annotations

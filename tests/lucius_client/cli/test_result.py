@@ -154,7 +154,7 @@ def test_a_program_may_ask_where_it_is(ended: Callable[[bytes], dict[str, Any]],
         ("FAILED_FINAL", None, 1, "ended FAILED_FINAL: it has no result"),
         ("CANCELLED", None, 1, "ended CANCELLED"),
         ("SUCCEEDED", "{blob}/results/nobody/none", 3, "there is nothing at"),
-        ("SUCCEEDED", "s3://bucket/key", 2, "is no blob of Azure Storage"),
+        ("SUCCEEDED", "s3://bucket/key", 2, "is not a blob of Azure Storage"),
         ("SUCCEEDED", "http://127.0.0.1:{free}/devstoreaccount1/results/x", 4, "does not respond"),
     ],
 )

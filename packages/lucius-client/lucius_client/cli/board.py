@@ -152,10 +152,10 @@ def follow(
     pending: Iterable[tuple[str, Callable[[], str]]] = (),
     max_in_flight: int = 1,
 ) -> dict[str, Json]:
-    """Shows the progress of the jobs in `active` (label: job id) until all have ended. Returns them by label.
+    """Shows the progress of the jobs in `active` (label: job id) until all have ended. Returns the jobs by label.
 
     `pending`: jobs to submit, each a label and a function that submits it and returns the job id; at most
-    `max_in_flight` jobs run at once. `client` should have the retries `WATCH_RETRIES`. Raises errors of the client.
+    `max_in_flight` jobs run at a time. `client` needs the retries `WATCH_RETRIES`. Raises errors of the client.
     """
     job_ids, queue, ended = dict(active), deque(pending), {}
     streams: dict[str, JobEvents] = {}

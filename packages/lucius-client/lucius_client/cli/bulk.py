@@ -147,7 +147,10 @@ def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:
         try:
             bulk = _followed(session, bulk)
         except KeyboardInterrupt:
-            goes_on = f"the bulk operation continues; use `lucius bulk show {bulk.bulkId}` or `lucius bulk stop {bulk.bulkId}`"
+            goes_on = (
+                f"the bulk operation continues; run `lucius bulk show {bulk.bulkId}`, or "
+                f"`lucius bulk stop {bulk.bulkId}`"
+            )
             rendering.write(goes_on, stderr=True)
             raise
     session.show_one(BULKS, bulk.plain())

@@ -33,7 +33,7 @@ def login(
     issuer: Annotated[
         str | None,
         typer.Option(
-            envvar="LUCIUS_ISSUER", metavar="URL", help=f"URL of the token issuer.  [default: {DEFAULT_ISSUER}]"
+            envvar="LUCIUS_ISSUER", metavar="URL", help=f"URL of the token issuer. Default: {DEFAULT_ISSUER}."
         ),
     ] = None,
     api: ApiOption = DEFAULT_URL,
