@@ -179,7 +179,7 @@ class Governance(ABC):
         name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
-        """Limits a quota's start rate until `resume_gate` or `until`. The lower of this rate and the own rate applies."""
+        """Limits a quota's start rate until `resume_gate` or `until`. The quota's own rate applies if lower."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return self._call(quota_calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
 

@@ -114,7 +114,7 @@ def test_the_command_names_file_and_place(folder: Path) -> None:
     assert [line.removeprefix(f"{folder}/").split(": ")[:2] for line in lines] == [
         ["b.json", "version"],
         ["c.json", "version"],
-        ["d.json", "cannot be read"],
+        ["d.json", "unreadable"],
     ]
     findings = json.loads(run_main("protocol", "lint", str(folder), "--json").stdout)
     assert [(Path(each["file"]).name, each["path"]) for each in findings] == [

@@ -101,7 +101,7 @@ def test_errors_are_lines_and_codes(stack: RunningStack, words: tuple[str, ...],
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("submit",), "lucius: name documents to submit, or a file of job requests with --ndjson FILE"),
+        (("submit",), "lucius: name either documents to submit, or a file of job requests with --ndjson FILE"),
         (("submit", INVOICE), "lucius: --protocol must name a protocol; see `lucius protocol list`"),
         (("submit", INVOICE, "-p", "OCR", "--label", "red"), "lucius: --label red: must be KEY:VALUE"),
         (("jobs", "--since", "yesterday"), "lucius: --since yesterday: must be a timestamp like "),
