@@ -61,7 +61,7 @@ WRONG = {
     "quotas: [{maxActive: 1}]": "quotas[0]: must name a tenant",
     "quotas: [{tenant: 7}]": "quotas[0].tenant: must be text",
     "quotas: [{tenant: a, maxActive: yes}]": "quotas[0].maxActive: must be a whole number",
-    "quotas: [{tenant: a, limit: 1}]": "quotas[0]: unknown: limit",
+    "quotas: [{tenant: a, limit: 1}]": "quotas[0]: unknown keys: limit",
     "quotas: [{tenant: a, priority: {high: {}}}]": "quotas[0].priority: must be",
     "quotas: [{tenant: a, breaker: on}]": "quotas[0].breaker: must be a mapping",
     "quotas: [{tenant: a, breaker: {rate: 1}}]": "quotas[0].breaker: must be a mapping",
@@ -144,5 +144,5 @@ def test_the_log_shows_breakers_and_jobs() -> None:
         completed = run_main("quota", "log", "--tenant", "tenant_a", api=api.url, terminal=True, COLUMNS="300")
     assert completed.returncode == 0, completed.stderr
     assert "breaker OPEN until 2026-05-01T00:01:00+00:00, 6 of 10 failed" in completed.stdout
-    assert "breaker HALF_OPEN, 1 at once" in completed.stdout
+    assert "breaker HALF_OPEN, at most 1 active" in completed.stdout
     assert ["admitted job_0" in completed.stdout, "admitted job_1" in completed.stdout] == [True, True]

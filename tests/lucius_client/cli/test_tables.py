@@ -101,7 +101,7 @@ def test_sums_name_the_number_of_jobs_that_they_lack() -> None:
     page = EXAMPLES["ReceiptSums"] | {"unreadable": 2}
     with serving(CannedResponse(body=page | {"next": "p2"}), CannedResponse(body=page)) as api:
         done = run_main("receipts", "--tenant", "t", api=api.url)
-    assert (done.returncode, "not in the sums: 4 jobs" in done.stderr) == (0, True)
+    assert (done.returncode, "not in the sums: 4 unreadable jobs" in done.stderr) == (0, True)
 
 
 LISTING = Listing(
