@@ -123,7 +123,7 @@ def read_result(job: Job, out: BinaryIO | None, credential: Any) -> Result:
             out.write(piece)
     elif opened.size > MAX_IN_MEMORY:
         raise ResultUnreadable(
-            opened.uri, f"{opened.uri} has {opened.size} bytes, more than 64 MiB; pass a file as `out`"
+            opened.uri, f"{opened.uri} has {opened.size} bytes, more than 64 MiB; name a file as `out`"
         )
     else:
         content = b"".join(opened.chunks())
