@@ -113,7 +113,8 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
             return feed
         except CursorExpired as expired:
             rendering.write(
-                "lucius: events missing: their retention ended; continuing with the oldest retained event", stderr=True
+                "lucius: events missing: their retention has expired; continuing with the oldest retained event",
+                stderr=True,
             )
             which["after"] = expired.problem.earliest
 
