@@ -224,7 +224,7 @@ def test_a_history_in_two_places_is_found(bundles: Bundles) -> None:
     files = unpacked(bundles.bytes)
     files["jobs.jsonl"] = b"".join(reversed(files["jobs.jsonl"].splitlines(keepends=True)))
     report = bundles.verified(packed(listed(files)))
-    assert str(report.broken) == "history.jsonl row 1: its job is not in jobs.jsonl, or is out of order"
+    assert str(report.broken) == "history.jsonl row 1: the job of the event is not in jobs.jsonl, or is out of order"
 
 
 def test_a_redrive_that_carries_another_result_is_found(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_wrong_checksum(tmp_path: Path, honest: bytes) -> None:
 
 def test_something_behind_the_end(tmp_path: Path, honest: bytes) -> None:
     """Of the archive, or of the compressed file."""
-    assert "follows the end" in refused(tmp_path, gzip.compress(gzip.decompress(honest) + b"evil"))
+    assert "follow the end" in refused(tmp_path, gzip.compress(gzip.decompress(honest) + b"evil"))
     assert refused(tmp_path, honest + b"evil")
 
 
@@ -100,17 +100,17 @@ def _row(text: bytes) -> Callable[[Files], None]:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b"{", "not valid JSON"),
+        (b"{", "invalid JSON"),
         (b"[]", "not a JSON object"),
-        (b"", "not valid JSON"),
-        (b"\xff{}", "not valid JSON"),
-        (b'{"job_id": NaN}', "NaN is not JSON"),
+        (b"", "invalid JSON"),
+        (b"\xff{}", "invalid JSON"),
+        (b'{"job_id": NaN}', "NaN is not allowed in JSON"),
         (b'{"job_id": "a", "job_id": "b"}', "two fields of the same name"),
-        (b"[" * 100 + b"]" * 100, "nests deeper"),
-        (b'{"x":' * 100_000 + b"1" + b"}" * 100_000, "nests deeper"),
+        (b"[" * 100 + b"]" * 100, "nested levels"),
+        (b'{"x":' * 100_000 + b"1" + b"}" * 100_000, "nested levels"),
         (b'{"job_id": ' + b"9" * 1000 + b"}", "out of range"),
         (b'{"job_id": 1}', "not an event"),
-        (b'{"job_id": "\x1b[2J"}', "not valid JSON"),
+        (b'{"job_id": "\x1b[2J"}', "invalid JSON"),
     ],
     ids=lambda given: given if isinstance(given, str) else str(len(given)),
 )
@@ -132,7 +132,7 @@ def test_a_row_of_any_length(tmp_path: Path, honest: bytes, monkeypatch: pytest.
     monkeypatch.setattr(tarball, "MAX_ROW", 100)
     path = tmp_path / "rows.tar.gz"
     path.write_bytes(honest)
-    assert str(verify(path).broken) == "heads.jsonl row 1: it has more than 100 bytes"
+    assert str(verify(path).broken) == "heads.jsonl row 1: the row has more than 100 bytes"
 
 
 def test_a_row_without_its_end(tmp_path: Path, honest: bytes) -> None:
@@ -141,7 +141,7 @@ def test_a_row_without_its_end(tmp_path: Path, honest: bytes) -> None:
     files["history.jsonl"] = files["history.jsonl"][:-20]
     path = tmp_path / "rows.tar.gz"
     path.write_bytes(packed(listed(files)))
-    assert "it is cut off" in str(verify(path).broken)
+    assert "the row is cut off" in str(verify(path).broken)
 
 
 def zeros(size: int, name: str = "jobs.jsonl", before: Files | None = None) -> bytes:

@@ -41,20 +41,20 @@ class Bundle:
                 if name == MANIFEST:
                     self.manifest = _manifest(tarball)
                 elif not self.manifest:
-                    raise Unreadable("its first file is not manifest.json")
+                    raise Unreadable("the first file of the bundle is not manifest.json")
                 else:
                     self._read(tarball)
         if not self.manifest:
-            raise Unreadable("it has no files")
+            raise Unreadable("the bundle has no files")
         if missing := [name for name in (*FILES, *self.manifest["files"]) if name not in self.digests]:
-            raise Unreadable("it is missing", missing[0])
+            raise Unreadable("the file is missing", missing[0])
         heads.finish(self.digests)
 
     def _read(self, member: Tarball) -> None:
         name = member.name
         expected = self.manifest["files"].get(name)
         if expected is None:
-            raise Unreadable("the manifest does not have it", name)
+            raise Unreadable("the manifest does not name the file", name)
         if name == "heads.jsonl" or name.startswith("anchors/"):
             self.heads.read_rows(member, self.manifest)
         elif name.startswith("signatures/"):
@@ -65,7 +65,7 @@ class Bundle:
         found = {"sha256": self.digests[name], "bytes": member.size, "rows": member.row_count}
         for what, value in found.items():
             if self.fault is None and expected.get(what) != value:
-                self.fault = Fault(f"its {what} is {value}, and the manifest has {expected.get(what)}", name)
+                self.fault = Fault(f"{what}: the file has {value}, and the manifest has {expected.get(what)}", name)
 
     def histories(self) -> Iterator[History]:
         """Yields every job with its events. Raises Unreadable."""
@@ -79,15 +79,15 @@ class Bundle:
                     line = parse_object(row, "jobs.jsonl", number)
                     job_id = line["job_id"]
                     if not isinstance(job_id, str) or line.get("format") != ONE_JOB:
-                        raise ValueError(f"it is not a job of format {ONE_JOB}")
+                        raise ValueError(f"the format is not {ONE_JOB}")
                     found = waiting if waiting is not None and waiting[0] == job_id else (job_id, 0, [])
                     made = History.of(line, found[2], row=number, first_row=found[1])
                 except (AttributeError, LookupError, TypeError, ValueError) as wrong:
                     raise Unreadable(
-                        f"it is not a job: {type(wrong).__name__}: {wrong}", "jobs.jsonl", number
+                        f"the row is not a job: {type(wrong).__name__}: {wrong}", "jobs.jsonl", number
                     ) from None
                 if job_id <= last:
-                    raise Unreadable("its jobs are not in order", "jobs.jsonl", number)
+                    raise Unreadable("the jobs are not in order of their ids", "jobs.jsonl", number)
                 if waiting is not None and waiting[0] < job_id:
                     break
                 last = job_id
@@ -95,7 +95,9 @@ class Bundle:
                     waiting = next(events, None)
                 yield made
             if waiting is not None:
-                raise Unreadable("its job is not in jobs.jsonl, or is out of order", "history.jsonl", waiting[1])
+                raise Unreadable(
+                    "the job of the event is not in jobs.jsonl, or is out of order", "history.jsonl", waiting[1]
+                )
 
     def rows(self, name: str) -> Iterator[tuple[int, Row]]:
         """Yields the rows of a file with their numbers. Raises Unreadable."""
@@ -107,10 +109,10 @@ class Bundle:
 def _manifest(member: Tarball) -> Row:
     found = parse_object(member.whole(_MAX_MANIFEST), MANIFEST)
     if found.get("format") != FORMAT:
-        raise Unreadable(f"it is not of format {FORMAT}", MANIFEST)
+        raise Unreadable(f"the format of the bundle is not {FORMAT}", MANIFEST)
     kinds = {"tenant": str, "since": str, "until": str, "content": str, "totals": dict, "files": dict}
     if not all(isinstance(found.get(name), kind) for name, kind in kinds.items()):
-        raise Unreadable("a field is missing, or of another type", MANIFEST)
+        raise Unreadable("a field is missing or has the wrong type", MANIFEST)
     if not all(isinstance(each, dict) for each in found["files"].values()):
         raise Unreadable("a file has no size and digest", MANIFEST)
     return found
@@ -130,7 +132,7 @@ def _events(rows: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, int, list[
     for number, text in rows:
         row = parse_object(text, "history.jsonl", number)
         if not isinstance(row.get("job_id"), str):
-            raise Unreadable("it is not an event", "history.jsonl", number)
+            raise Unreadable("the row is not an event", "history.jsonl", number)
         if row["job_id"] != job_id:
             if events:
                 yield job_id, first, events
@@ -144,17 +146,17 @@ def _events(rows: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, int, list[
 
 
 def read_one_job(name: str, text: bytes) -> tuple[History, Fault | None]:
-    """Reads a bundle of one job. Returns it, and the fault of its digest. Raises Unreadable."""
+    """Reads a bundle of one job. Returns the history, and the fault of the digest. Raises Unreadable."""
     if len(text) > _MAX_DOCUMENT:
-        raise Unreadable(f"it has more than {_MAX_DOCUMENT} bytes")
+        raise Unreadable(f"the bundle of one job has more than {_MAX_DOCUMENT} bytes")
     document = parse(text, name)
     if not isinstance(document, dict) or document.get("format") != ONE_JOB:
-        raise Unreadable(f"it is neither a bundle ({FORMAT}) nor the bundle of one job ({ONE_JOB})")
+        raise Unreadable(f"the file is neither a bundle ({FORMAT}) nor the bundle of one job ({ONE_JOB})")
     try:
         history = History.of(document, document["events"], rows_file=name, events_file=name)
         computed = f"sha256:{digest({key: each for key, each in document.items() if key != 'digest'})}"
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as wrong:
-        raise Unreadable(f"its content cannot be read: {type(wrong).__name__}: {wrong}") from None
+        raise Unreadable(f"the content cannot be read: {type(wrong).__name__}: {wrong}") from None
     if document.get("digest") != computed:
-        return history, Fault("the digest is not that of its content", name)
+        return history, Fault("the digest is not the SHA-256 of the content", name)
     return history, None

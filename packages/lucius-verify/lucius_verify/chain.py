@@ -60,15 +60,15 @@ def check_events(history: History) -> Fault | None:
         if event["seq"] != number:
             return history.fault(number, f"event {number} is missing")
         if event["job_id"] != history.job_id:
-            return history.fault(number, "it belongs to another job")
+            return history.fault(number, "the event belongs to another job")
         if ("data" in event) == ("data_digest" in event) or ("data" in event) != ("salt" in event):
-            return history.fault(number, "it has neither its data nor the digest of it")
+            return history.fault(number, "the event must have either data and salt, or data_digest")
         if event["prev_hash"] != previous:
-            return history.fault(number, "it does not name the hash of the event before it")
+            return history.fault(number, "prev_hash is not the hash of the previous event")
         if event["hash"] != event_hash(event):
-            return history.fault(number, "its hash is not that of its content")
+            return history.fault(number, "the hash is not the hash of the event's content")
         if event["job_from"] != state:
-            return history.fault(number, f"the job was {state}, not {event['job_from']}")
+            return history.fault(number, f"the job was {state}, and job_from is {event['job_from']}")
         previous, state = event["hash"], event["job_to"]
     return None
 
@@ -77,9 +77,9 @@ def _head(history: History) -> Fault | None:
     """Checks that the job names its last event, and is in the state after it."""
     job, last = history.job, history.events[-1] if history.events else {}
     if not last or (job.get("event_seq"), job.get("event_hash")) != (len(history.events), last["hash"]):
-        return history.row_fault("the last event is not the one that the job names")
+        return history.row_fault("the last event is not the event that the job names")
     if job["status"] != last["job_to"]:
-        return history.row_fault(f"it is {job['status']}, and its last event left it {last['job_to']}")
+        return history.row_fault(f"the job is {job['status']}, and job_to of the last event is {last['job_to']}")
     return None
 
 
@@ -87,14 +87,14 @@ def _outcome(history: History) -> Fault | None:
     """Checks that a completed job has its outcome."""
     job, status = history.job, history.job["status"]
     if (status in TERMINAL) != (job.get("completed_at") is not None):
-        return history.row_fault(f"it is {status}, and `completed_at` does not fit")
+        return history.row_fault(f"the job is {status}, which contradicts `completed_at`")
     if status == "FAILED_FINAL" and not job.get("error_code"):
-        return history.row_fault("it failed without an error code")
+        return history.row_fault("the job failed without an error code")
     if status == "SUCCEEDED":
         if any(step["status"] != "SUCCEEDED" for step in history.steps):
-            return history.row_fault("it succeeded, and a step did not")
+            return history.row_fault("the job succeeded, and a step did not succeed")
         if not job.get("final_output"):
-            return history.row_fault("it succeeded without a result")
+            return history.row_fault("the job succeeded without a result")
     return None
 
 
@@ -106,10 +106,10 @@ def _rows(history: History) -> Fault | None:
         return None
     first = history.events[0]["data"]
     if first.get("format") != FORMAT:
-        return history.fault(1, f"it is not of format {FORMAT}")
+        return history.fault(1, f"the format of the event is not {FORMAT}")
     rows = _as_created(history, first)
     if not history.withheld and _rows_digest(rows) != first["rows"]:
-        return history.fault(1, "the created rows do not have the digest that it names")
+        return history.fault(1, "the created rows do not have the digest that the event names")
     for event in history.events:
         for name, changed in changes_of(event).items():
             if name in rows:
@@ -196,7 +196,7 @@ def check_entry(before: Row | None, entry: Row) -> str | None:
         if entry["seq"] != before["seq"] + 1:
             return f"entry {before['seq'] + 1} is missing"
         if entry["prev_hash"] != before["hash"]:
-            return "it does not name the hash of the entry before it"
+            return "prev_hash is not the hash of the previous entry"
     if entry["hash"] != digest(content):
-        return "its hash is not that of its content"
+        return "the hash is not the hash of the entry's content"
     return None

@@ -11,28 +11,26 @@ from lucius_verify.faults import visible
 from lucius_verify.report import Verdict
 from lucius_verify.verification import verify
 
-HELP = """Verify an audit bundle of LUCIUS without LUCIUS, at four levels: the files and their signatures, the chains of
-events, whether each event could have happened, and whether every signed job is there."""
-EXITS = "Exit codes: 0 verified, 2 broken or wrong usage, 3 signed by a key that you have not named, 130 interrupted."
+HELP = """Verify an audit bundle of LUCIUS without LUCIUS. Level 1 checks the files and their signatures, level 2 the
+chains of events. Level 3 executes each event again. Level 4 compares the jobs with the signed heads."""
+EXITS = """Exits with 0 if the bundle is verified. Exits with 2 if the bundle is broken or an argument is invalid. Exits
+with 3 if a key that you have not named signed the bundle, or if you named a key and nothing is signed. Exits with 130
+if interrupted."""
 
 
 def main() -> None:
     """Runs the command. Every error is a line on stderr and an exit code."""
     parser = argparse.ArgumentParser(prog="lucius-verify", description=HELP, epilog=EXITS)
-    parser.add_argument(
-        "bundle", metavar="BUNDLE", type=Path, help="a bundle (.tar.gz), or the bundle of one job (JSON)"
-    )
+    parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle (.tar.gz), or bundle of one job (JSON)")
     parser.add_argument("--job", metavar="ID", help="verify the chain and the events of this job only")
     parser.add_argument(
         "--key",
         metavar="KEY",
         action="append",
         default=[],
-        help="a public key (PEM) or key id that you trust; repeatable",
+        help="file with a public key (PEM), or key id, that you trust; repeatable",
     )
-    parser.add_argument(
-        "--head", metavar="HASH", help="hash that the job's last event must have, from a separate record"
-    )
+    parser.add_argument("--head", metavar="HASH", help="hash of the last event of --job, from a separate record")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     words = parser.parse_args()
     try:

@@ -23,14 +23,14 @@ class Fault:
     seq: int | None = None
 
     def __str__(self) -> str:
-        """Formats the fault as one line: `history.jsonl row 17: job_1 event 5: its hash is not that of its content`."""
+        """Formats the fault as one line, such as `history.jsonl row 17: job_1 event 5: event 5 is missing`."""
         place = f"{self.file} row {self.row}" if self.row else self.file
         event = " ".join(filter(None, (self.job_id, f"event {self.seq}" if self.seq else None)))
         return ": ".join(visible(part) for part in (place, event, self.why) if part)
 
 
 class Unreadable(Exception):
-    """The bundle cannot be read to its end; nothing else of it is checked."""
+    """The bundle cannot be read to its end. The rest of the bundle is not checked."""
 
     def __init__(self, why: str, file: str | None = None, row: int | None = None) -> None:
         self.fault = Fault(why, file, row)

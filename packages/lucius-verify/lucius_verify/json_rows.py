@@ -26,19 +26,19 @@ def parse(text: bytes, file: str, row: int | None = None) -> Json:
     """Parses a JSON text in UTF-8. Raises Unreadable, also for text that another parser could read differently."""
     try:
         if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
-            raise ValueError(f"it nests deeper than {MAX_DEPTH}")
+            raise ValueError(f"more than {MAX_DEPTH} nested levels")
         return json.loads(
             text.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer, object_pairs_hook=_once
         )
     except (ValueError, RecursionError) as wrong:
-        raise Unreadable(f"it is not valid JSON: {wrong}", file, row) from None
+        raise Unreadable(f"invalid JSON: {wrong}", file, row) from None
 
 
 def parse_object(text: bytes, file: str, row: int | None = None) -> Row:
     """Parses a JSON object. Raises Unreadable."""
     value = parse(text, file, row)
     if not isinstance(value, dict):
-        raise Unreadable("it is not a JSON object", file, row)
+        raise Unreadable("the content is not a JSON object", file, row)
     return value
 
 
@@ -80,7 +80,7 @@ def _depth(text: bytes) -> int:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not allowed in JSON")
 
 
 def _integer(text: str) -> int:

@@ -35,7 +35,7 @@ class Links:
         for number, row in rows:
             self._named |= {each for each in (row.get("from"), row.get("to")) if isinstance(each, str)}
             if len(self._named) > MAX_NAMES:
-                raise Unreadable(f"it names more than {MAX_NAMES} jobs", "links.jsonl", number)
+                raise Unreadable(f"the file names more than {MAX_NAMES} jobs", "links.jsonl", number)
         self._jobs: dict[str, Row] = {}
         #: by the id of a replay, the jobs whose histories name it: one, or a second one that contradicts it
         self._replayed: dict[str, tuple[str, ...]] = {}
@@ -109,29 +109,29 @@ class Links:
             yield from _replay(job, original)
         for each in self._replayed.get(job_id, ()):
             if each != job["replay_of"]:
-                yield f"it is the replay of {job['replay_of']}, and {each} says that it was replayed by it"
+                yield f"the job is the replay of {job['replay_of']}, and {each} names the job as its replay"
         new = self._jobs.get(job["redriven_by"] or "")
         if new is not None and new["redrive_of"] != job_id:
-            yield f"it was redriven by {job['redriven_by']}, which is the redrive of {new['redrive_of']}"
+            yield f"the job was redriven by {job['redriven_by']}, which is the redrive of {new['redrive_of']}"
         failed_by_other = job["error_code"] == "DEPENDENCY_FAILED"
         known = [(each, self._jobs[each]["status"]) for each in job["dependencies"] or () if each in self._jobs]
         self.compared += len(known)
         complete = known and len(known) == len(job["dependencies"])
         if failed_by_other and complete and all(status == "SUCCEEDED" for _, status in known):
-            yield "it failed by a dependency, and all its dependencies succeeded"
+            yield "the job failed because of a dependency, and all its dependencies succeeded"
         if job["dependencies_settled_at"] is not None and job["on_dependency_failure"] != "run":
             for other, status in known:
                 if status in TERMINAL and status != "SUCCEEDED":
-                    yield f"its dependencies succeeded, and {other} is {status}"
+                    yield f"the job started after its dependencies, and the dependency {other} is {status}"
 
 
 def _replay(job: Row, original: Row) -> Iterator[str]:
     """Returns the differences of a replay from its original. An archived original does not name its replays."""
     if original["status"] not in TERMINAL:
-        yield f"it is the replay of {job['replay_of']}, which is {original['status']}"
+        yield f"the job is the replay of {job['replay_of']}, which is {original['status']}"
     plans, others = ({name: step["plan"] for name, step in each["steps"].items()} for each in (job, original))
     if (job["replayed"], plans) != (original["replayed"], others):
-        yield f"its plan or fields differ from those that a replay of {job['replay_of']} keeps"
+        yield f"the plan or a field that a replay keeps differs from {job['replay_of']}"
 
 
 def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:
@@ -139,15 +139,15 @@ def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:
     new one.
     """
     if old["redriven_by"] not in (None, job_id):
-        yield f"it is the redrive of {job['redrive_of']}, which was redriven by {old['redriven_by']}"
+        yield f"the job is the redrive of {job['redrive_of']}, which was redriven by {old['redriven_by']}"
     if old["status"] not in ("FAILED_FINAL", "CANCELLED"):
-        yield f"it is the redrive of {job['redrive_of']}, which is {old['status']}"
+        yield f"the job is the redrive of {job['redrive_of']}, which is {old['status']}"
     if job["kept"] != old["kept"] or job["steps"].keys() != old["steps"].keys():
-        yield f"its steps or fields differ from those that a redrive of {job['redrive_of']} keeps"
+        yield f"the steps or a field that a redrive keeps differ from {job['redrive_of']}"
         return
     for step_id, step in job["steps"].items():
         before: Mapping[str, Any] = old["steps"][step_id]
         if step["plan"] != before["plan"]:
-            yield f"the plan of step {step_id} differs from the one that a redrive of {job['redrive_of']} keeps"
+            yield f"the plan of step {step_id} differs from the plan in {job['redrive_of']}"
         if step["carried"] and (before["status"], before["result"]) != ("SUCCEEDED", step["result"]):
-            yield f"the carried result of step {step_id} differs from that of {job['redrive_of']}"
+            yield f"the carried result of step {step_id} differs from the result in {job['redrive_of']}"

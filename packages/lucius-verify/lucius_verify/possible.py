@@ -90,7 +90,7 @@ def execute(history: History) -> tuple[int, Fault | None]:
                 break
             if row["rules"] != RULES:
                 return seq - 1, history.fault(
-                    seq, f"rules {row['rules']} decided it, and this program has rules {RULES}"
+                    seq, f"the event follows version {row['rules']} of the rules, and this program has version {RULES}"
                 )
             events.append(typed_row(Event, row))
         if not events:
@@ -110,7 +110,7 @@ def execute(history: History) -> tuple[int, Fault | None]:
             if wrong:
                 return seq - 1, history.fault(seq, wrong)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        return seq - 1, history.fault(seq, f"it cannot be executed: {type(error).__name__}: {error}")
+        return seq - 1, history.fault(seq, f"the event cannot be executed again: {type(error).__name__}: {error}")
     return len(events), None
 
 
@@ -138,11 +138,11 @@ class Leases:
 def _next(record: Record, event: Event, leases: Leases) -> tuple[str | None, Record]:
     """Returns why the event cannot have happened to the job, and the job after it."""
     provenance = _provenance(event)
-    why = "this program knows no such event"
+    why = "this program cannot execute an event of this type"
     for occurrence in occurrences(record, event, leases):
         outcome = apply(record, occurrence, provenance)
         if not outcome.events:
-            why = f"{event.type} changes nothing here: {outcome.reason_code}"
+            why = f"{event.type} does not change the job in this state: {outcome.reason_code}"
             continue
         found = _difference(leases.turned_back(encode_value(outcome.events[0])), encode_value(event))
         if found is None:
@@ -188,21 +188,21 @@ def _creation(record: Record, event: Event, history: History) -> str | None:
     kind = EventType(event.type)
     statuses = {JobStatus(JOB_CREATION[each].to) for each in _CREATED_AS.get(kind, ())}
     if record.job.status not in statuses:
-        return f"no job is created by {event.type} as {record.job.status}"
+        return f"{event.type} cannot create a job that is {record.job.status}"
     allowed = _OF_WITHDRAWN if kind is EventType.JOB_WITHDRAWN else _OF_NEW_JOBS
     if others := _set(record.job) - allowed:
-        return f"a new job has no {', '.join(sorted(others))}"
+        return f"a new job cannot have {', '.join(sorted(others))}"
     carried = [step.step_id for step in record.steps if step.carried]
     for step in record.steps:
         if others := _set(step) - (_OF_CARRIED_STEPS if step.carried else _OF_NEW_STEPS):
-            return f"a new step has no {', '.join(sorted(others))}"
+            return f"a new step cannot have {', '.join(sorted(others))}"
         if step.status != ("SUCCEEDED" if step.carried else "PENDING"):
-            return f"no step is created as {step.status}"
+            return f"a new step cannot be {step.status}"
     data = make_creation_data(record)
     if record.job.redrive_of is not None:
         data |= {"redrive_of": record.job.redrive_of, "carried": carried}
     elif carried:
-        return "only a redrive carries steps"
+        return "only a redrive can carry steps"
     elif record.job.replay_of is not None:
         data |= {"replay_of": record.job.replay_of}
     if history.withheld:

@@ -1,9 +1,9 @@
-"""The `README.txt` of a bundle: how to verify it without this program."""
+"""The `README.txt` of a bundle: commands that verify the bundle without this program."""
 
 TEXT = """\
 This is an audit bundle of LUCIUS, format lucius-bundle/1: the histories of the jobs of one tenant in a window of time.
 
-  lucius-verify BUNDLE --key KEY.pem     verifies all of it (packages/lucius-verify of a checkout)
+  lucius-verify BUNDLE --key KEY.pem     verifies the whole bundle (packages/lucius-verify of a checkout)
 
 Files, as JSON Lines (RFC 8785, one object a line):
 
@@ -13,17 +13,17 @@ Files, as JSON Lines (RFC 8785, one object a line):
   heads.jsonl        {"job_id" or "log", "seq", "hash"} of every job and log that the server signed for the window
   throttles.jsonl    the logs of quotas and incidents
   links.jsonl        {"from", "to", "kind"}: redrives, replays and dependencies
-  anchors/           the heads that moved on each day, as they were anchored
+  anchors/           the heads that changed on each day, as the server anchored them
   signatures/        the signed pages of heads, the signed anchors, and the public keys
 
-What follows needs bash with jq, base64, sha256sum and OpenSSL, in a folder into which the bundle is unpacked by tar.
+Unpack the bundle with tar, and run these commands in its folder. They need bash with jq, base64, sha256sum and OpenSSL.
 
 1. The files are those of the manifest:
 
 $ jq -r '.files | to_entries[] | "\\(.value.sha256)  \\(.key)"' manifest.json | sha256sum --check --quiet
 
 2. The first page of heads is signed. The signature is over DSSE's encoding of the payload, which printf makes. Take the
-   public key from a source that you trust, not from this bundle; its id is the SHA-256 of its DER form:
+   public key from a source that you trust, not from this bundle. The id of the key is the SHA-256 of its DER form:
 
 $ KEY=${KEY:-key.pem}
 $ openssl pkey -pubin -in "$KEY" -outform DER | openssl dgst -sha256 -r | cut -d' ' -f1
@@ -41,8 +41,8 @@ $   jq -c --argjson head "$HEAD" 'select(.job_id == $head.job_id and .seq == $he
 $     history.jsonl | grep -q . || echo "missing: $HEAD"
 $ done
 
-4. An event names the hash of the event before it. Its own hash is the SHA-256 of its fields without hash, data and
-   salt, and with data_digest, sorted by name. data_digest is the SHA-256 of the bytes of salt and of data. `jq -S`
+4. Each event names the hash of the previous event. The hash of an event is the SHA-256 of its fields without hash, data
+   and salt, but with data_digest, sorted by name. data_digest is the SHA-256 of the bytes of salt and of data. `jq -S`
    writes the canonical JSON if no number is a fraction, as here for the first event of the bundle:
 
 $ head -n 1 history.jsonl > event.json

@@ -1,4 +1,4 @@
-"""The verdict: the levels that hold, and the first broken link of each other level."""
+"""The verdict: the levels that hold, and the first broken link of each broken level."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Report:
         return Verdict.UNKNOWN_KEY if self.unnamed or self.unsigned else Verdict.VERIFIED
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the report for programs."""
+        """Returns the report as JSON."""
         return {
             "verdict": self.verdict.name.lower(),
             "subject": visible(self.subject),
@@ -97,7 +97,7 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """Returns the report for people: a line for each level, and the verdict."""
+        """Returns the report as text: a line for each level, the notes, and the verdict."""
         lines = [
             f"{each.number} {NAMES[each.number]:<9} {each.state.value:<12} {visible(str(each.fault or each.detail))}"
             for each in self.levels.values()

@@ -51,7 +51,7 @@ def replay(history: History, run: Run) -> list[ComparedStep]:
     The history must be verified. Raises ValueError if the bundle withholds what a step needs.
     """
     if history.withheld:
-        raise ValueError("the bundle withholds payloads and references: export it again with --with-content")
+        raise ValueError("the bundle withholds payloads and references; export the bundle again with --with-content")
     steps = tuple(replace(typed_row(Step, each), lease_id=_LEASE) for each in history.steps)
     record = Record(typed_row(Job, history.job), steps)
     reasons: dict[str, str] = {}
@@ -72,8 +72,8 @@ def replay(history: History, run: Run) -> list[ComparedStep]:
 
 def _result(record: Record, step: Step, run: Run) -> Row:
     if step.carried:
-        raise NotRun(f"it ran in the job {record.job.redrive_of}")
+        raise NotRun(f"the step ran in the job {record.job.redrive_of}")
     if step.status is not StepStatus.SUCCEEDED:
-        raise NotRun(f"it is {step.status} in the history")
+        raise NotRun(f"the step is {step.status} in the history")
     found = run(step.step_type, encode_directive(directive_of(record, step)))
     return {name: found[name] for name in RESULT_CONTENT if name in found}

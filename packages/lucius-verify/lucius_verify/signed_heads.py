@@ -50,7 +50,7 @@ class SignedHeads:
             row = parse_object(text, member.name, number)
             if day is not None and number == 1:
                 if row != {"tenant": manifest["tenant"], "day": str(day)}:
-                    self._broken("it is of another tenant or day", member.name, 1)
+                    self._broken("the anchor is of another tenant or day", member.name, 1)
                 continue
             name, seq, hash_ = row.get("job_id") or row.get("log"), row.get("seq"), row.get("hash")
             try:
@@ -62,13 +62,13 @@ class SignedHeads:
                 or not head
                 or row.keys() != {"log" if ":" in name else "job_id", "seq", "hash"}
             ):
-                raise Unreadable("it is not a head", member.name, number)
+                raise Unreadable("the row is not a head", member.name, number)
             known = self._heads.get(name, b"")
             self._heads[name] = known if head in known else known + head
             if in_window:
                 self._missing.add(name)
             if len(self._heads) > MAX_NAMES:
-                raise Unreadable(f"it has heads of more than {MAX_NAMES} jobs", member.name, number)
+                raise Unreadable(f"the bundle has heads of more than {MAX_NAMES} jobs and logs", member.name, number)
 
     def read_envelope(self, member: Tarball, manifest: Row, digests: Mapping[str, str]) -> None:
         """Reads a file of `signatures/`. `digests`: those of the earlier files. Raises Unreadable."""
@@ -83,7 +83,7 @@ class SignedHeads:
         except NotValid as wrong:
             self._broken(str(wrong), member.name)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as wrong:
-            self._broken(f"its statement has another form: {type(wrong).__name__}: {wrong}", member.name)
+            self._broken(f"the statement has an invalid form: {type(wrong).__name__}: {wrong}", member.name)
 
     def _read_page(self, envelope: Row, manifest: Row, file: str) -> None:
         statement = self.keys.open(envelope, HEADS, file)
@@ -91,11 +91,11 @@ class SignedHeads:
         lines = b"".join(line(each) for each in page["heads"])
         for name in ("tenant", "since", "until"):
             if page[name] != manifest[name]:
-                raise NotValid(f"it is signed for the {name} {page[name]}, and the manifest has {manifest[name]}")
+                raise NotValid(f"the page is signed for the {name} {page[name]}, and the manifest has {manifest[name]}")
         if self._last or page["page"] != self.pages + 1 or page["previous"] != self._previous_page:
-            raise NotValid("it does not follow the page before it")
+            raise NotValid("the page does not follow the previous page")
         if statement.subject != [{"name": "heads", "digest": {"sha256": hashlib.sha256(lines).hexdigest()}}]:
-            raise NotValid("its subject is not the digest of its heads")
+            raise NotValid("the subject of the page is not the digest of the heads")
         self._pages.update(lines)
         self.pages, self._previous_page, self._last = self.pages + 1, statement.digest, bool(page["last"])
 
@@ -104,14 +104,14 @@ class SignedHeads:
         anchor = statement.predicate
         day, parts = date.fromisoformat(anchor["day"]), anchor["parts"]
         if file != f"signatures/anchor-{day}.json":
-            raise NotValid(f"it is of the day {day}")
+            raise NotValid(f"the statement is of the day {day}")
         if self._anchor is not None:
             before, digest = self._anchor
             if before + timedelta(days=1) == day and anchor["previous"] != digest:
-                raise NotValid("it does not name the anchor of the day before")
+                raise NotValid("the statement does not name the anchor of the previous day")
         mine = digests.get(f"anchors/{day}.jsonl")
         if mine is not None and mine not in parts:
-            raise NotValid(f"no part of it has the digest of anchors/{day}.jsonl")
+            raise NotValid(f"the statement does not name the digest of anchors/{day}.jsonl")
         self._anchor = (day, statement.digest)
         self.anchors += 1
 
@@ -119,11 +119,11 @@ class SignedHeads:
         """Compares all pages with `heads.jsonl`, after they are read."""
         signed = {f"anchors/{name[18:-5]}.jsonl" for name in digests if name.startswith("signatures/anchor-")}
         if unsigned := {name for name in digests if name.startswith("anchors/")} - signed:
-            self._broken("no statement anchors it", min(unsigned))
+            self._broken("no signed statement anchors the file", min(unsigned))
         if self.pages and not self._last:
             self._broken("the last signed page is missing", "signatures")
         if digests["heads.jsonl"] != self._pages.hexdigest():
-            self._broken("its rows are not those of the signed pages", "heads.jsonl")
+            self._broken("the rows differ from the rows of the signed pages", "heads.jsonl")
 
     def compare(self, name: str, rows: list[Row], place: Place) -> Fault | None:
         """Returns the first signed head that a history, or a log, does not have. The oldest entries of a log may be
@@ -136,9 +136,9 @@ class SignedHeads:
             if ":" in name and seq < first:
                 continue
             if seq not in hashes:
-                return place(max(hashes, default=0), f"number {seq} is signed, and the bundle ends here")
+                return place(max(hashes, default=0), f"the server signed number {seq}, and the bundle ends here")
             if hashes[seq] != hash_.hex():
-                return place(seq, "its hash is not the signed one")
+                return place(seq, "the hash is not the signed hash")
         return None
 
     def newest(self, name: str) -> int:
@@ -167,4 +167,4 @@ def _covers(manifest: Row, day: date) -> bool:
         since, until = (datetime.fromisoformat(manifest[name]) for name in ("since", "until"))
         return since <= begins and begins + timedelta(days=1) <= until
     except (OverflowError, TypeError, ValueError):
-        raise Unreadable("its window must be two times with a time zone", "manifest.json") from None
+        raise Unreadable("since and until must be times with a time zone", "manifest.json") from None

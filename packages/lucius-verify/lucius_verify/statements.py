@@ -59,15 +59,15 @@ def key_id(key: Key) -> str:
 
 
 def read_key(pem: bytes) -> Key:
-    """Reads a public key on P-256. Raises ValueError."""
+    """Reads an ECDSA public key on P-256 in PEM. Raises ValueError."""
     if len(pem) > _MAX_PEM:
-        raise ValueError("it is too long for a public key")
+        raise ValueError(f"a public key cannot have more than {_MAX_PEM} bytes")
     try:
         key = load_pem_public_key(pem)
     except Exception as wrong:  # OpenSSL raises errors of many types
-        raise ValueError("it is not a public key in PEM") from wrong
+        raise ValueError("the content is not a public key in PEM") from wrong
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ValueError("it is not an ECDSA key on P-256")
+        raise ValueError("the key is not an ECDSA key on P-256")
     return key
 
 
@@ -97,31 +97,31 @@ class Keys:
             for each in document["keys"]:
                 key = read_key(each["pem"].encode())
                 if key_id(key) != each["keyid"]:
-                    raise ValueError(f"the id of key {each['keyid']} is not that of its content")
+                    raise ValueError(f"the id of key {each['keyid']} is not the SHA-256 of the key")
                 self._keys.setdefault(key_id(key), key)
         except (AttributeError, LookupError, TypeError, ValueError) as wrong:
-            raise NotValid(f"a public key: {wrong}") from None
+            raise NotValid(f"invalid public key: {wrong}") from None
 
     def open(self, envelope: Row, kind: str, file: str) -> Statement:
         """Returns the statement of an envelope after checking its signature. Raises NotValid, Unreadable."""
         try:
             payload = base64.b64decode(envelope["payload"], validate=True)
             if envelope["payloadType"] != PAYLOAD_TYPE:
-                raise NotValid("its payload type is another one")
+                raise NotValid(f"the payload type is not {PAYLOAD_TYPE}")
             found = self._signed_by(payload, envelope["signatures"])
             document = parse_object(payload, file)
             if document["_type"] != STATEMENT or not document["predicateType"].endswith(kind):
-                raise NotValid("its statement is of another type")
+                raise NotValid("the type of the statement or of its predicate is invalid")
             predicate, subject = document["predicate"], document["subject"]
         except (AttributeError, LookupError, TypeError, binascii.Error) as wrong:
-            raise NotValid(f"it is not a signed statement: {type(wrong).__name__}: {wrong}") from None
+            raise NotValid(f"the file is not a signed statement: {type(wrong).__name__}: {wrong}") from None
         if not isinstance(predicate, Mapping) or not isinstance(subject, list):
-            raise NotValid("its statement has another form")
+            raise NotValid("the statement must have an object as predicate and a list as subject")
         self.used.add(found)
         return Statement(kind, dict(predicate), subject, found, hashlib.sha256(payload).hexdigest())
 
     def _signed_by(self, payload: bytes, signatures: list[Row]) -> str:
-        """Returns the id of the first known key whose signature is valid, one that the user named before any other."""
+        """Returns the id of the first known key with a valid signature. Tries keys that the user named first."""
         message = pae(PAYLOAD_TYPE, payload)
         for each in sorted(signatures[:_MAX_SIGNATURES], key=lambda each: each.get("keyid") not in self.named):
             key = self._keys.get(each["keyid"])
@@ -133,4 +133,4 @@ class Keys:
                 continue
             found: str = each["keyid"]
             return found
-        raise NotValid("no valid signature by a named key or a key of the bundle; name the signing key")
+        raise NotValid("no valid signature by a named key or a key of the bundle; name the signing key with --key")

@@ -49,7 +49,7 @@ def place(name: str) -> tuple[int, str]:
     for rank, pattern in enumerate(_ORDER):
         if pattern.fullmatch(name):
             return rank, name
-    raise ValueError(f"a bundle has no file {name}")
+    raise ValueError(f"a bundle cannot have a file {name}")
 
 
 class Tarball:
@@ -59,7 +59,7 @@ class Tarball:
         try:
             self._raw: BinaryIO = path.open("rb")
         except OSError as error:
-            raise Unreadable(f"it cannot be opened: {error.strerror}") from None
+            raise Unreadable(f"the bundle cannot be opened: {error.strerror}") from None
         self._file = gzip.GzipFile(fileobj=self._raw)
         self._read = 0
         #: name of the present member
@@ -92,14 +92,14 @@ class Tarball:
                 self._end()
                 return
             if count == MAX_MEMBERS:
-                raise Unreadable(f"it has more than {MAX_MEMBERS} files")
+                raise Unreadable(f"the bundle has more than {MAX_MEMBERS} files")
             self._enter(header)
             try:
                 here = place(self.name)
             except ValueError as unknown:
                 raise Unreadable(str(unknown)) from None
             if here <= last:
-                raise Unreadable("it is repeated or out of order", self.name)
+                raise Unreadable("the file is repeated or out of order", self.name)
             last = here
             yield self.name
 
@@ -122,17 +122,17 @@ class Tarball:
             for each in whole:
                 row += 1
                 if len(each) > MAX_ROW:
-                    raise Unreadable(f"it has more than {MAX_ROW} bytes", self.name, row)
+                    raise Unreadable(f"the row has more than {MAX_ROW} bytes", self.name, row)
                 yield each
             if len(rest) > MAX_ROW:
-                raise Unreadable(f"it has more than {MAX_ROW} bytes", self.name, row + 1)
+                raise Unreadable(f"the row has more than {MAX_ROW} bytes", self.name, row + 1)
         if rest:
-            raise Unreadable("it is cut off", self.name, row + 1)
+            raise Unreadable("the row is cut off", self.name, row + 1)
 
     def whole(self, limit: int) -> bytes:
         """Returns the content of the member, at most this number of bytes. Raises Unreadable."""
         if self.size > limit:
-            raise Unreadable(f"it has more than {limit} bytes", self.name)
+            raise Unreadable(f"the file has more than {limit} bytes", self.name)
         return b"".join(self.chunks())
 
     def _enter(self, header: bytes) -> None:
@@ -145,18 +145,18 @@ class Tarball:
         except ValueError:
             plain = False
         if not plain or checksum != sum(header) - sum(header[148:156]) + 8 * ord(" "):
-            raise Unreadable("it has a part that is not a plain file of a tar archive (POSIX ustar)", self.name or None)
+            raise Unreadable("a member is not a plain file of a tar archive (POSIX ustar)", self.name or None)
         self.name, self.size, self._left = name, size, size
         self.sha256, self.row_count = hashlib.sha256(), 0
         self._padding = -size % _BLOCK
         if self._read + size > MAX_BYTES:
-            raise Unreadable(f"its files have more than {MAX_BYTES} bytes", name)
+            raise Unreadable(f"the files of the bundle have more than {MAX_BYTES} bytes", name)
 
     def _end(self) -> None:
         """Checks that only zeros follow the last member."""
         while chunk := self._some(_CHUNK):
             if chunk.strip(b"\0"):
-                raise Unreadable("something follows the end of the archive")
+                raise Unreadable("bytes other than zero follow the end of the archive")
 
     def _take(self, count: int) -> bytes:
         found = b""
@@ -175,7 +175,10 @@ class Tarball:
             raise Unreadable(f"the file is cut off or damaged: {torn}", self.name or None) from None
         self._read += len(chunk)
         if self._read > MAX_BYTES or (self._read > _RATIO_FROM and self._read > MAX_RATIO * packed):
-            raise Unreadable(f"it unpacks to more than {MAX_RATIO} times its size, or {MAX_BYTES} bytes", self.name)
+            raise Unreadable(
+                f"the bundle unpacks to more than {MAX_RATIO} times its size, or to more than {MAX_BYTES} bytes",
+                self.name,
+            )
         return chunk
 
 

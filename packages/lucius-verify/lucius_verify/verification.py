@@ -28,7 +28,7 @@ _STATUSES = chain.TERMINAL | {
 }
 #: maximum entries of one log, whose hashes are in memory
 _MAX_ENTRIES = 100_000
-_NO_RULES = "this installation has no rules of the app (shared/core): levels 1 and 2 only"
+_NO_RULES = "this installation does not have the app's rules (shared/core)"
 #: errors from a value of another type than its column
 _WRONG_TYPES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -87,7 +87,11 @@ class _Rules:
             level.detail = _NO_RULES
             return
         withheld = self.events - self.executed
-        hidden = f"; {withheld} follow content that is withheld" if withheld and level.fault is None else ""
+        hidden = (
+            f"; {withheld} events follow withheld content and are not executed"
+            if withheld and level.fault is None
+            else ""
+        )
         level.settle(f"{self.executed} events executed again{hidden}{details}")
 
 
@@ -108,7 +112,7 @@ def verify_one_job(text: bytes, name: str, *, job: str | None = None, head: str 
     )
     report.levels[1].broken(fault)
     report.levels[1].broken(_head_fault(history, head))
-    report.levels[1].settle("its digest is that of its content")
+    report.levels[1].settle("the digest is the SHA-256 of the content")
     report.levels[2].broken(_checked(history))
     report.levels[2].settle(f"{report.events} events")
     report.levels[3].broken(rules.execute(history))
@@ -121,13 +125,13 @@ def _checked(history: History) -> Fault | None:
     try:
         return chain.check_job(history)
     except _WRONG_TYPES as wrong:
-        return history.row_fault(f"a value is of another type: {type(wrong).__name__}: {wrong}")
+        return history.row_fault(f"a value has the wrong type: {type(wrong).__name__}: {wrong}")
 
 
 def _head_fault(history: History, head: str | None) -> Fault | None:
     if head is None or (history.events and history.events[-1].get("hash") == head):
         return None
-    return history.fault(len(history.events), "its hash is not the head that you gave")
+    return history.fault(len(history.events), "the hash is not the hash of --head")
 
 
 class _Verification:
@@ -136,7 +140,7 @@ class _Verification:
     def __init__(self, report: Report, path: Path, keys: Keys, job: str | None, head: str | None) -> None:
         """Reads the whole file. Raises Unreadable; and ValueError if `head` is given without a job."""
         if head is not None and job is None:
-            raise ValueError("a head is of one job: name it with --job")
+            raise ValueError("--head is the hash of one job's last event; name the job with --job")
         self.report = report
         self.levels = report.levels
         self.only, self.head = job, head
@@ -182,7 +186,7 @@ class _Verification:
         newest = self.heads.newest(history.job_id)
         self.unsigned += len(history.events) - newest if newest else 0
         if self.heads.pages and not newest:
-            self.levels[4].broken(history.row_fault("no signed head has it"))
+            self.levels[4].broken(history.row_fault("no signed head names the job"))
         if self.only not in (None, history.job_id):
             return
         self.seen = self.seen or self.only is not None
@@ -203,7 +207,7 @@ class _Verification:
                     entries, first = [], number
                 why = chain.check_entry(before, entry)
             except _WRONG_TYPES as wrong:
-                why = f"a value is of another type: {type(wrong).__name__}: {wrong}"
+                why = f"a value has the wrong type: {type(wrong).__name__}: {wrong}"
             if why is not None:
                 self.levels[2].broken(Fault(why, "throttles.jsonl", number))
                 return
@@ -226,12 +230,14 @@ class _Verification:
         totals = {"jobs": report.jobs, "events": report.events, "by_status": dict(self.statuses)}
         for name, value in totals.items():
             if manifest["totals"].get(name) != value:
-                why = f"its total of {name} is {manifest['totals'].get(name)}, and the histories have {value}"
+                why = f"the total of {name} is {manifest['totals'].get(name)}, and the histories have {value}"
                 self.levels[2].broken(Fault(why, "manifest.json"))
         if manifest["content"] == "included" and self.withheld:
-            self.levels[2].broken(Fault("it claims to include content, but some is withheld", "manifest.json"))
+            self.levels[2].broken(
+                Fault("the manifest says that content is included, and some content is withheld", "manifest.json")
+            )
         if links.rows_digest() != self.bundle.digests["links.jsonl"]:
-            self.levels[2].broken(Fault("its rows are not the links of the jobs", "links.jsonl"))
+            self.levels[2].broken(Fault("the rows are not the links of the jobs", "links.jsonl"))
 
     def _settle(self, links: Links) -> None:
         report, heads, levels = self.report, self.heads, self.levels
@@ -257,7 +263,7 @@ class _Verification:
                 levels[4].broken(Fault(f"{omitted} has a signed head and is not in the bundle", "heads.jsonl"))
             levels[4].settle("every signed head has its job, and every job a signed head")
         if self.withheld:
-            report.notes.append(f"content of {self.withheld} jobs is withheld: their rows as created are not compared")
+            report.notes.append(f"content of {self.withheld} jobs is withheld, so their created rows are not compared")
         if self.unsigned:
             report.notes.append(f"{self.unsigned} events are newer than the signed heads of their jobs")
         if logs := heads.omitted_logs():

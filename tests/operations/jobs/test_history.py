@@ -26,7 +26,7 @@ from tests.operations.support import (
 )
 
 OTHER_HEAD = "its hash is not the head that you gave"
-WRONG_DIGEST = "bundle: the digest is not that of its content"
+WRONG_DIGEST = "bundle: the digest is not the SHA-256 of the content"
 
 
 @TALES
