@@ -247,7 +247,7 @@ class Fixed(Bench):
         (Fixed(("ACK", 2, 4), ("RESULT", 1, 4)), None, ""),
         (Fixed(("ACK", 2, None), ("RESULT", 1, None)), None, ""),
         (Fixed(("ACK", 2, 4), ("RESULT", 1, 3)), checks.Wrong, "RESULT of a directive on lane 4 came on lane 3"),
-        (Fixed(settled=True), checks.Wrong, "no reply came on that lane or on 3"),
+        (Fixed(settled=True), checks.Wrong, "no reply came on lane 4 or 3"),
         (Fixed(), checks.Skipped, "does not receive on lane 4"),
         (Fixed(other_lane=None), checks.Skipped, "the bus has no lane next to 3"),
     ],
@@ -331,10 +331,13 @@ def test_what_is_not_there_is_one_line(tmp_path: Path, quiet_bus: Bus, account: 
     bus, blob = ("--bus", quiet_bus.connection_string), ("--blob", account.connection)
     gone = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
     for words, named in (
-        (("--bus", gone, *blob, "--sample", str(sample)), "no bus responds"),
-        (("--bus", "nonsense-s3cret", *blob, "--sample", str(sample)), "no bus responds"),
-        ((*bus, "--blob", "nonsense-s3cret", "--sample", str(sample)), "no blob account responds"),
-        ((*bus, *blob, "--sample", str(sample), "--subscription", "missing"), "no bus responds, or it does not have"),
+        (("--bus", gone, *blob, "--sample", str(sample)), "the bus of --bus does not respond"),
+        (("--bus", "nonsense-s3cret", *blob, "--sample", str(sample)), "the bus of --bus does not respond"),
+        ((*bus, "--blob", "nonsense-s3cret", "--sample", str(sample)), "the blob account of --blob does not respond"),
+        (
+            (*bus, *blob, "--sample", str(sample), "--subscription", "missing"),
+            "the bus of --bus does not respond or lacks",
+        ),
         ((*bus, *blob, "--sample", str(tmp_path / "missing.json")), "missing.json"),
         ((*bus, *blob, "--sample", str(tmp_path / "wrong.json")), "must be a JSON object"),
         ((*bus, *blob, "--sample", str(sample), "-o", "xml"), "must be table, json or junit"),

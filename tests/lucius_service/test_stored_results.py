@@ -120,7 +120,7 @@ def test_the_name_of_a_result_is_a_text(name: Any) -> None:
     """A service with another value does not start."""
     step = KilledStep()
     step.result_name = name
-    with pytest.raises(ValueError, match=f"result_name is {name}; it must be a text"):
+    with pytest.raises(ValueError, match=f"result_name is {name}; it must be a string"):
         declared(step)
 
 

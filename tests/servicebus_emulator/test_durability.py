@@ -153,7 +153,7 @@ async def _consume(bus: Bus, completed: set[str], in_doubt: set[str], stop: asyn
 def test_data_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     """Data in use, of another format, damaged or not a database: one line that names the file and the remedy."""
     store = SqliteStore(tmp_path / "bus.sqlite3", SystemClock().now_ms)
-    assert "another bus is running on it" in fails("--queue", "q", "--data", tmp_path)
+    assert "another bus uses the file" in fails("--queue", "q", "--data", tmp_path)
     store.close()
     with contextlib.closing(sqlite3.connect(tmp_path / "bus.sqlite3")) as database:
         row = ("q", 1, b"no message", 0, 1, None, 0, 0, None, None, 0)

@@ -184,7 +184,7 @@ def test_bad_starts_end_with_one_line(tmp_path: Path, bus: Bus) -> None:
     assert "Queues[0] has the unknown property 'Propertis'" in fails("--config", bad)
     assert "TOPIC/SUBSCRIPTION expected" in fails("--topic", "t")
     assert f"127.0.0.1:{bus.port}: Address already in use" in fails("--queue", "q", "--port", str(bus.port))
-    assert "go together" in fails("--queue", "q", "--tls-cert", bad)
+    assert "give both --tls-cert and --tls-key" in fails("--queue", "q", "--tls-cert", bad)
     assert "cannot use the certificate" in fails("--queue", "q", "--tls-cert", bad, "--tls-key", bad)
     blocked = tmp_path / "file"
     blocked.touch()

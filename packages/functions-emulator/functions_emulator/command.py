@@ -9,7 +9,7 @@ from pathlib import Path
 #: maximum of `--drain`, in seconds
 _MAX_DRAIN_S = 3600
 
-HELP = "a Functions host for any Python v2-model app, with a durable engine"
+HELP = "serve an Azure Functions app of the Python v2 model, with a durable engine"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,15 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="host name that requests may name in Host, besides IP addresses, localhost and --host; repeatable",
+        help="allowed name in the Host header, besides IP addresses, localhost and --host; repeatable",
     )
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for any (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
     parser.add_argument("--watch", action="store_true", help="restart when the app's files change")
     parser.add_argument("--reloaded", type=Path, help=argparse.SUPPRESS)
     keys = parser.add_mutually_exclusive_group()
-    keys.add_argument("--keys", type=Path, metavar="FILE", help="the access keys (default: DATA/keys.json, or random)")
-    keys.add_argument("--no-keys", action="store_true", help="allow all calls without keys, for a laptop")
+    keys.add_argument("--keys", type=Path, metavar="FILE", help="access keys (default: DIR/keys.json, else random)")
+    keys.add_argument("--no-keys", action="store_true", help="allow all calls without keys, for local use only")
     parser.add_argument(
         "--virtual-clock", action="store_true", help="allow POST /admin/emulator/advance, which advances the clock"
     )
@@ -40,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=10.0,
         metavar="SECONDS",
-        help="maximum seconds to wait for running functions at a stop (default: %(default)g)",
+        help="maximum seconds to wait for running functions after a stop signal (default: %(default)g)",
     )
     parser.add_argument(
         "--fault",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="inject a fault, for tests; an unknown name lists the known ones",
+        help="inject a fault for tests; an unknown NAME lists the valid names",
     )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
 

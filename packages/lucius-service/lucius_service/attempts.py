@@ -143,7 +143,7 @@ class Attempts:
         span = tracing.start_processing_span(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
         attempt = Attempt(directive, span=span)
         if self._is_stale(directive):
-            log.info("%s step %s: a newer attempt is known", directive.jobId, directive.stepId)
+            log.info("%s step %s: ended an attempt older than a known one", directive.jobId, directive.stepId)
             self._end(attempt)
             return attempt
         self._in_flight[directive.key] = attempt
@@ -234,7 +234,7 @@ class Attempts:
             stored = await asyncio.to_thread(self._store.find, directive)
             if stored is not None:
                 log.info(
-                    "%s step %s attempt %d ended before",
+                    "%s step %s attempt %d has a stored RESULT, which is sent again",
                     *(directive.jobId, directive.stepId, directive.attempt_no),
                     extra=attempt_ids(directive),
                 )
@@ -249,7 +249,7 @@ class Attempts:
             result = replies.failed(directive, attempt.stopped or fault)
         except Exception as error:
             log.exception(
-                "%s step %s attempt %d",
+                "%s step %s attempt %d failed",
                 *(directive.jobId, directive.stepId, directive.attempt_no),
                 extra=attempt_ids(directive),
             )
@@ -262,7 +262,7 @@ class Attempts:
             # without the record, a redelivery repeats the work, which is allowed; the RESULT is published anyway. An
             # error here would end the worker, while the attempt's heartbeats continue
             log.warning(
-                "%s step %s: RESULT not recorded: %s",
+                "%s step %s: could not store the RESULT; a redelivery repeats the work: %s",
                 *(directive.jobId, directive.stepId, error),
                 extra=attempt_ids(directive),
             )

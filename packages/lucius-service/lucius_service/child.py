@@ -52,7 +52,7 @@ def limit_memory(mib: int) -> None:
     if not mib:
         return
     if sys.platform != "linux":
-        log.warning("LUCIUS_SERVICE_MEMORY_MIB has no effect: this system has no limit of a process's memory")
+        log.warning("LUCIUS_SERVICE_MEMORY_MIB has no effect: this system cannot limit the memory of a process")
         return
     import resource
 

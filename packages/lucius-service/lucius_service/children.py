@@ -59,7 +59,7 @@ class _Child:
             child._reader, child._writer = await asyncio.open_connection(sock=ours, limit=MAX_LINE_BYTES)
             message = await child._read()
         except _Ended as ended:
-            raise SettingsError(f"the step could not be prepared in its child process: {ended}") from None
+            raise SettingsError(f"the child process ended {ended} before the step was ready") from None
         except BaseException:
             child.kill()
             raise
@@ -167,7 +167,7 @@ class ChildWorker:
             spent = False
             return done
         except _Ended as ended:
-            raise FailedRetry(SERVICE_FAULT, f"the process of the work ended: {ended}") from None
+            raise FailedRetry(SERVICE_FAULT, f"the process of the work ended {ended}") from None
         except StepFailed as fault:
             spent = fault.code == LIMIT_EXCEEDED
             raise
@@ -204,7 +204,7 @@ class ChildWorker:
                 return await self._add()
             except (SettingsError, OSError) as error:
                 failures += 1
-                log.warning("%s; trying again", error)
+                log.warning("%s; retried after a pause", error)
 
 
 def _how(code: int | None) -> str:

@@ -12,16 +12,16 @@ from lucius_service.step import Step, declared
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Serves the step of `lucius-service run MODULE:CLASS`. The class is created without arguments.
+    """Serves the step of `lucius-service run MODULE:CLASS`. Creates the class without arguments.
 
     Returns the result of `run`; 2, with one line on stderr, if the class cannot be imported or created.
     """
     parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one type of step over Service Bus.")
     commands = parser.add_subparsers(dest="command", required=True)
     serving = commands.add_parser("run", help="serve the step of a class until SIGTERM")
-    serving.add_argument("step", metavar="MODULE:CLASS", help="a class with the methods of lucius_service.step.Step")
+    serving.add_argument("step", metavar="MODULE:CLASS", help="class with the methods of lucius_service.step.Step")
     serving.add_argument(
-        "--chaos", type=int, metavar="SEED", help="for tests: delay, fail, repeat and kill work, chosen by the seed"
+        "--chaos", type=int, metavar="SEED", help="delay, fail, repeat and kill work in tests; SEED selects the faults"
     )
     args = parser.parse_args(argv)
     path: str = args.step

@@ -104,5 +104,5 @@ def read_directive(body: bytes, step_type: str, lanes: int) -> Directive:
     if directive.step_type.upper() != step_type:
         raise DirectiveRefused("DirectiveMisrouted", f"step_type is {directive.step_type[:64]}, not {step_type}")
     if directive.lane >= lanes:
-        raise DirectiveRefused("DirectiveMalformed", f"lane: {directive.lane} is not one of {lanes} lanes")
+        raise DirectiveRefused("DirectiveMalformed", f"lane is {directive.lane}, not 0 to {lanes - 1}")
     return directive

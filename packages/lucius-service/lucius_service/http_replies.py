@@ -68,10 +68,10 @@ class HttpReplySender:
             ) as response:
                 status, body = response.status, await response.content.read(MAX_ANSWER_BYTES)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            log.warning("%s of %s not sent: %s", kind, directive.jobId, type(error).__name__)
+            log.warning("Could not send %s of %s: %s", kind, directive.jobId, type(error).__name__)
             return Sent(False)
         if status >= 500 or status in _LATER:
-            log.warning("%s of %s not accepted: %d", kind, directive.jobId, status)
+            log.warning("Could not send %s of %s: status %d", kind, directive.jobId, status)
             return Sent(False)
         if status != 200:
             # permanent: the token has expired or is for another attempt, or the reply is malformed
@@ -80,7 +80,7 @@ class HttpReplySender:
         return Sent(True, None if kind == "RESULT" else self._standing(directive, body))
 
     def _standing(self, directive: Directive, body: bytes) -> StepFailed | None:
-        """Returns the reason why the attempt need not continue; None if it continues, or the response does not say."""
+        """Returns the reason to stop the attempt; None if it continues, or if the response does not have its state."""
         answer = _object(body)
         if isinstance(token := answer.get("token"), str) and token:
             self._tokens[directive.key] = token
@@ -88,7 +88,7 @@ class HttpReplySender:
         if isinstance(status, str) and status not in _GOES_ON:
             return FailedFinal(CANCELLED, f"the job is {status}")
         if status is not None and not token:
-            return FailedRetry(CANCELLED, f"the attempt is over ({answer.get('why')})")
+            return FailedRetry(CANCELLED, f"the attempt has ended ({answer.get('why')})")
         return None
 
 

@@ -157,7 +157,7 @@ def read_mix(text: str) -> tuple[str, float]:
     with suppress(ValueError):
         if 0 < float(share) < float("inf"):
             return name, float(share)
-    raise ValueError(f"{text}: the share must be a number over 0")
+    raise ValueError(f"{text}: the share must be a number above 0")
 
 
 def as_json(measured: Measured) -> str:

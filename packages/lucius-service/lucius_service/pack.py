@@ -90,7 +90,7 @@ def plan_hash(pack: Pack, copy_to: Path | None = None) -> str:
             (copy_to / path).parent.mkdir(parents=True, exist_ok=True)
             (copy_to / path).write_bytes(data)
     if pack.manifest.entry not in {line[66:-1] for line in lines}:
-        raise PackInvalid(f"{pack.folder}: its program {pack.manifest.entry} does not exist")
+        raise PackInvalid(f"{pack.folder}: the program {pack.manifest.entry} does not exist")
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
@@ -102,7 +102,7 @@ def _files(folder: Path) -> list[str]:
         for name in (*folders, *names):
             path = (Path(where) / name).relative_to(folder).as_posix()
             if not path.isprintable() or "\\" in path:
-                raise PackInvalid(f"{folder}: the name {path!r} has characters that are not allowed")
+                raise PackInvalid(f"{folder}: the name {path!r} has a backslash or an unprintable character")
             if (Path(where) / name).is_symlink():
                 raise PackInvalid(f"{folder}: {path} is a symbolic link")
         found += [(Path(where) / name).relative_to(folder).as_posix() for name in names]

@@ -124,7 +124,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
             await credential.close()
         workspace.close()
     if not finished:
-        log.warning("work was cut off after %.0f s; its directive will be delivered again", settings.grace_s)
+        log.warning("work was stopped after %.0f s; Service Bus delivers its directive again", settings.grace_s)
         os._exit(0)  # a working thread would prevent an orderly end of the process
     return 0
 

@@ -86,7 +86,9 @@ class LaneConsumer:
                 failures += 1
                 if self.open.is_set() or failures == 1:
                     text = " ".join(str(error).split())[:200]
-                    log.warning("%s lost (%s: %s), opening again", self._topic, type(error).__name__, text)
+                    log.warning(
+                        "%s: connection lost; retried after a pause (%s: %s)", self._topic, type(error).__name__, text
+                    )
                 self.open.clear()
                 if stopping.is_set():
                     return  # held messages are delivered again after their locks
@@ -113,7 +115,7 @@ class LaneConsumer:
         try:
             directive = read_directive(_body(message), self._step_type, self._lanes)
         except DirectiveRefused as refusal:
-            log.warning("%s: a message is dead-lettered: %s", self._topic, refusal.description)
+            log.warning("%s: dead-lettered a message: %s", self._topic, refusal.description)
             await receiver.dead_letter_message(message, reason=refusal.reason, error_description=refusal.description)
             return
         self._held.append(_HeldMessage(message, await self._attempts.take(directive)))
@@ -126,7 +128,11 @@ class LaneConsumer:
                 await receiver.complete_message(held.message)
         except (MessageLockLostError, MessageAlreadySettled) as error:
             # the message is delivered again, and the stored RESULT is sent
-            log.info("%s: a message could not be settled: %s", self._topic, type(error).__name__)
+            log.info(
+                "%s: could not settle a message, which Service Bus delivers again: %s",
+                self._topic,
+                type(error).__name__,
+            )
 
     async def _keep_lock(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> bool:
         """Renews a lock that ends soon. Returns `False` if it is lost: the message arrives again and joins its
@@ -138,7 +144,10 @@ class LaneConsumer:
         try:
             await receiver.renew_message_lock(held.message)
         except (MessageLockLostError, MessageAlreadySettled):
-            log.info("%s: the lock of a message was lost during its work", self._topic)
+            log.info(
+                "%s: the lock of a message was lost during its work; Service Bus delivers the message again",
+                self._topic,
+            )
             return False
         return True
 
@@ -176,4 +185,4 @@ def _body(message: ServiceBusReceivedMessage) -> bytes:
     try:
         return b"".join(message.body)
     except TypeError:
-        raise DirectiveRefused("DirectiveMalformed", "body: not a data body with JSON") from None
+        raise DirectiveRefused("DirectiveMalformed", "the body must be a data body with JSON") from None

@@ -167,11 +167,11 @@ def declared(step: Step) -> Declared:
     if isolation not in ("thread", "process"):
         raise ValueError(f"isolation is {isolation!r}; it must be 'thread' or 'process'")
     if silent_s is not None and not (isinstance(silent_s, int | float) and silent_s > 0):
-        raise ValueError(f"silent_s is {silent_s!r}; it must be a number over 0, or None")
+        raise ValueError(f"silent_s is {silent_s!r}; it must be a number above 0, or None")
     subscription = getattr(step, "subscription", "") or step.step_type.lower()
     result_name = getattr(step, "result_name", Declared.result_name)
     if not isinstance(result_name, str):
-        raise ValueError(f"result_name is {result_name!r}; it must be a text")
+        raise ValueError(f"result_name is {result_name!r}; it must be a string")
     return Declared(isolation, silent_s, subscription, getattr(step, "heartbeat_s", None), result_name)
 
 

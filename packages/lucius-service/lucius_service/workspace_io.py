@@ -254,7 +254,7 @@ class Workspace:
         try:
             parts = urlsplit(uri)
         except ValueError:
-            raise FailedFinal(REF_UNSUPPORTED, "the reference is not a uri") from None
+            raise FailedFinal(REF_UNSUPPORTED, "the reference is not a URI") from None
         root_path = self._root.path.rstrip("/") + "/"
         same = (parts.scheme.lower(), parts.netloc.lower()) == (self._root.scheme.lower(), self._root.netloc.lower())
         if not same or not parts.path.startswith(root_path) or parts.query or parts.fragment:

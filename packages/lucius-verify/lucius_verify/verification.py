@@ -131,7 +131,7 @@ def _checked(history: History) -> Fault | None:
 def _head_fault(history: History, head: str | None) -> Fault | None:
     if head is None or (history.events and history.events[-1].get("hash") == head):
         return None
-    return history.fault(len(history.events), "the hash is not the hash of --head")
+    return history.fault(len(history.events), "the hash is not the given head")
 
 
 class _Verification:

@@ -23,5 +23,5 @@ class SystemClock:
     def advance(self, ms: int) -> None:
         """Moves the time forward by `ms`; ValueError if it is negative."""
         if ms < 0:
-            raise ValueError("time goes forward only")
+            raise ValueError("the clock can only be advanced")
         self._ahead_ms += ms

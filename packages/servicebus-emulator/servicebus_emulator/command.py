@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-HELP = "a Service Bus for the Microsoft SDKs: AMQP 1.0, configured by the official emulator's Config.json"
+HELP = "serve a Service Bus over AMQP 1.0, configured by the official emulator's Config.json"
 
 
 def _port(text: str) -> int:
@@ -34,10 +34,16 @@ def _positive(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     entities = parser.add_argument_group("entities")
-    entities.add_argument("--config", type=Path, metavar="FILE", help="Config.json (of the official emulator's form)")
-    entities.add_argument("--queue", action="append", default=[], metavar="NAME", help="a queue; instead of --config")
     entities.add_argument(
-        "--topic", action="append", default=[], metavar="TOPIC/SUBSCRIPTION", help="a topic with a subscription"
+        "--config", type=Path, metavar="FILE", help="Config.json in the format of the official emulator"
+    )
+    entities.add_argument("--queue", action="append", default=[], metavar="NAME", help="serve this queue; repeatable")
+    entities.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC/SUBSCRIPTION",
+        help="serve this topic and subscription; repeatable",
     )
     serving = parser.add_argument_group("serving")
     serving.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
@@ -46,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="host name that requests may name in Host, besides IP addresses, localhost and --host; repeatable",
+        help="allowed name in the Host header, besides IP addresses, localhost and --host; repeatable",
     )
     serving.add_argument("--port", type=_port, default=5672, help="AMQP port, 0 for any (default: %(default)s)")
     serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP port, 0 for any (default: %(default)s)")
@@ -55,18 +61,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="also serve TLS, with this certificate chain")
     serving.add_argument("--tls-key", type=Path, metavar="FILE", help="key of --tls-cert")
     serving.add_argument(
-        "--sas-key", metavar="[NAME=]KEY", help="check tokens against this key; NAME is RootManageSharedAccessKey"
+        "--sas-key",
+        metavar="[NAME=]KEY",
+        help="check tokens against this key (default NAME: RootManageSharedAccessKey)",
     )
     limits = parser.add_argument_group("limits and tests")
     limits.add_argument("--data", type=Path, metavar="DIR", help="keep entities and messages in DIR/bus.sqlite3")
     limits.add_argument(
-        "--max-message-bytes", type=_positive, default=256 * 1024, metavar="N", help="default: %(default)s, as Standard"
+        "--max-message-bytes",
+        type=_positive,
+        default=256 * 1024,
+        metavar="N",
+        help="maximum bytes of a message (default: %(default)s, as in the tier Standard)",
     )
     limits.add_argument(
         "--max-entity-bytes", type=_positive, metavar="N", help="maximum memory of an entity (default: 1 GiB)"
     )
     limits.add_argument(
-        "--virtual-clock", action="store_true", help="allow POST /clock/advance to move the time forward"
+        "--virtual-clock", action="store_true", help="allow POST /clock/advance, which advances the clock"
     )
     limits.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
 

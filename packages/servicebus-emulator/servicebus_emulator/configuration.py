@@ -135,7 +135,7 @@ def parse(document: Any) -> Topology:
     _known(user, ("Namespaces", "Logging"), "UserConfig")
     namespaces = _list(user, "Namespaces", "UserConfig")
     if len(namespaces) != 1:
-        raise ConfigurationError("UserConfig.Namespaces must hold exactly one namespace")
+        raise ConfigurationError("UserConfig.Namespaces must have exactly one namespace")
     namespace = _mapping(namespaces[0], "Namespaces[0]")
     _known(namespace, ("Name", "Queues", "Topics"), "Namespaces[0]")
     queues = [_queue(item, f"Queues[{i}]") for i, item in enumerate(_list(namespace, "Queues", "Namespaces[0]"))]
@@ -194,7 +194,7 @@ def _rule(value: Any, where: str) -> RuleDescription:
         raise ConfigurationError(f"{inside}.FilterType: Correlation or Sql expected, not '{kind}'")
     wrong = "SqlFilter" if kind == "Correlation" else "CorrelationFilter"
     if wrong in properties:
-        raise ConfigurationError(f"{inside}: '{wrong}' does not go with FilterType {kind}")
+        raise ConfigurationError(f"{inside}: '{wrong}' is not allowed with FilterType {kind}")
     try:
         selects: Filter
         if kind == "Correlation":

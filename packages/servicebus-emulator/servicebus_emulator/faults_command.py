@@ -13,7 +13,7 @@ app = typer.Typer(help="Inject faults into the Service Bus emulator.", no_args_i
 
 _TIMEOUT_S = 10
 Admin = Annotated[
-    str, typer.Option("--admin", metavar="URL", envvar="LUCIUS_BUS_ADMIN", help="The admin port of the emulator.")
+    str, typer.Option("--admin", metavar="URL", envvar="LUCIUS_BUS_ADMIN", help="URL of the emulator's admin port.")
 ]
 _ADMIN = "http://127.0.0.1:5300"
 
@@ -85,10 +85,10 @@ def clear(
     ] = None,
     admin: Admin = _ADMIN,
 ) -> None:
-    """Remove a rule, or all."""
+    """Remove a rule, or all rules."""
     removed = _call(admin, "DELETE", "desk" if rule is None else f"desk/{rule}")["removed"]
     if rule is not None and not removed:
-        _refuse(f"there is no rule {rule}")
+        _refuse(f"rule not found: {rule}; list the rules with `lucius faults list`")
 
 
 @app.command("seed")
@@ -100,7 +100,7 @@ def seed(
 ) -> None:
     """Start a run with this seed.
 
-    Rules stay; their counts and the list of messages with faults are reset.
+    The rules stay in effect. Their counts and the list of messages with faults are reset.
     """
     _call(admin, "POST", "desk/seed", {"seed": number})
 
@@ -116,9 +116,9 @@ def _call(admin: str, method: str, path: str, body: Any = None) -> Any:
             try:
                 _refuse(str(json.load(error)["error"]))
             except (ValueError, KeyError, TypeError):
-                _refuse(f"{admin} is not a bus emulator: it responded {error.code}")
+                _refuse(f"{admin} is not a bus emulator; the response has status {error.code}")
     except (OSError, ValueError) as error:
-        _refuse(f"no bus emulator responds at {admin} ({error})")
+        _refuse(f"no bus emulator responds at {admin} ({error}); start the bus, or set --admin")
 
 
 def _refuse(line: str) -> NoReturn:

@@ -151,7 +151,7 @@ class ManagementNode:
             reason, text = body.get("deadletter-reason"), body.get("deadletter-description")
             settle = lambda token: queue.dead_letter(token, reason, text, changes)  # noqa: E731 - one of four
         else:
-            raise InvalidRequest(f"The disposition status '{status}' is not known.")
+            raise InvalidRequest(f"The disposition status '{status}' is unknown.")
         for token in tokens:
             settle(token)
         return Reply()

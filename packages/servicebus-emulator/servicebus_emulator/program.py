@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 def _tls(args: argparse.Namespace) -> Iterator[ssl.SSLContext | None]:
     if args.tls_cert or args.tls_key:
         if not (args.tls_cert and args.tls_key):
-            raise tls.TlsError("--tls-cert and --tls-key go together")
+            raise tls.TlsError("give both --tls-cert and --tls-key, or neither")
         yield tls.context(args.tls_cert, args.tls_key)
     elif args.tls:
         with contextlib.ExitStack() as stack:
@@ -87,7 +87,7 @@ async def _serve(args: argparse.Namespace, context: ssl.SSLContext | None) -> in
     except (AmqpError, sqlite3.Error) as error:
         raise StoreError(f"cannot read {args.data / 'bus.sqlite3'}: {error}") from error
     if restored:
-        log.info("messages taken over count=%d data=%s", restored, args.data)
+        log.info("loaded stored messages count=%d data=%s", restored, args.data)
     key = SasKey.parse(args.sas_key) if args.sas_key else None
     options = replace(Options(), max_message_bytes=args.max_message_bytes, sas_key=key, tls=context)
     server = BusServer(broker, options)

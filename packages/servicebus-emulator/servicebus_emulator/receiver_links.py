@@ -154,7 +154,7 @@ class SessionConsumer(LinkConsumer):
     def _timed_out(self) -> None:
         self._timer = None
         self._stop_waiting()
-        self.link.refuse("com.microsoft:timeout", "No session with messages was available in time.")
+        self.link.refuse("com.microsoft:timeout", "No session with messages was available before the timeout.")
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

@@ -31,7 +31,7 @@ _SQL, _TRUE, _FALSE, _CORRELATES = (Ulong(0x1370000006 + offset) for offset in r
 def read_rule(name: str, description: Any) -> RuleDescription:
     """Returns the rule that an `add-rule` request describes; InvalidRequest if the description is invalid."""
     if not name or not isinstance(description, dict):
-        raise InvalidRequest("A rule has a name and a description.")
+        raise InvalidRequest("A rule must have a name and a description.")
     action = description.get("sql-rule-action")
     changes = SqlAction(_expression(action)) if action else None
     return RuleDescription(name, _read_filter(description), changes)
@@ -46,7 +46,7 @@ def _read_filter(description: Mapping[str, Any]) -> Filter:
         return FalseFilter()
     correlation = description.get("correlation-filter")
     if not isinstance(correlation, dict):
-        raise InvalidRequest("A rule needs a filter.")
+        raise InvalidRequest("A rule must have a filter.")
     system = {name: str(value) for name, key in _CORRELATION.items() if (value := correlation.get(key)) is not None}
     application = dict(correlation.get("properties") or {})
     for name, value in application.items():

@@ -49,7 +49,7 @@ def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
     if missing:
         raise Unauthorized(f"MalformedToken: the token lacks {', '.join(missing)}.")
     if unquote(fields["skn"]) != key.name:
-        raise Unauthorized("InvalidSignature: the token's key name is not known.")
+        raise Unauthorized("InvalidSignature: the token's key name is unknown.")
     signed = f"{fields['sr']}\n{fields['se']}".encode()
     expected = base64.b64encode(hmac.new(key.secret.encode(), signed, hashlib.sha256).digest()).decode()
     if not hmac.compare_digest(expected, unquote(fields["sig"])):

@@ -28,7 +28,7 @@ from servicebus_emulator.amqp.performatives import (
 from servicebus_emulator.broker.errors import BusError, InvalidRequest, NotImplementedHere
 from servicebus_emulator.broker.queue import DESCRIPTION, REASON, MessageQueue
 
-NO_TRANSACTIONS = "Transactions are not supported by the emulator: send and settle each message by itself."
+NO_TRANSACTIONS = "Transactions are not supported by the emulator: send and settle each message separately."
 
 
 def settle(queue: MessageQueue, token: uuid.UUID, outcome: Any) -> Body:

@@ -113,7 +113,7 @@ def test_a_response_later_than_230_seconds_is_502(host: Host) -> None:
         took = time.monotonic() - began
     assert response.status_code == 502
     assert took > 229
-    assert "sleep_async did not answer within 230 s" in host.log
+    assert "sleep_async did not respond within 230 s" in host.log
     assert host.get("/admin/emulator/running").json() == ["sleep_async"]
     eventually(lambda: host.get("/admin/emulator/running").json() == [], within=90)
 

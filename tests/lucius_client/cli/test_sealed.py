@@ -152,7 +152,7 @@ def test_a_job_that_has_not_ended_has_the_reasons(folder: Path) -> None:
     write(folder / "b.tar.gz", [recorded(2)])
     code, outcomes, reasons = replayed(folder, "Upper", "Answer")
     assert (code, outcomes) == (1, ["SAME", "NOT_COMPARABLE", "NOT_COMPARABLE"])
-    assert reasons[1:] == ["no --step has a class for EMBEDDING", "it is PENDING in the history"]
+    assert reasons[1:] == ["no --step has a class for EMBEDDING", "the step is PENDING in the history"]
 
 
 def test_a_step_of_a_broken_history_is_not_run(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_step_of_a_broken_history_is_not_run(tmp_path: Path) -> None:
     write(tmp_path / "b.tar.gz", [failed_and_redriven()[0]], with_content=False)
     bundle = ("--sealed", "--bundle", str(tmp_path / "b.tar.gz"))
     for words, message in (
-        (("job_b", *bundle, "--step", f"{__name__}:Upper"), "export it again with --with-content"),
+        (("job_b", *bundle, "--step", f"{__name__}:Upper"), "export the bundle again with --with-content"),
         (("job_z", *bundle), "job job_z is not in this bundle"),
         (("job_b", *bundle, "--step", "nowhere:Step"), "--step nowhere:Step: ModuleNotFoundError"),
         (("job_a", "--sealed"), "--sealed needs --bundle"),

@@ -25,7 +25,7 @@ from tests.operations.support import (
     leaves,
 )
 
-OTHER_HEAD = "its hash is not the head that you gave"
+OTHER_HEAD = "the hash is not the given head"
 WRONG_DIGEST = "bundle: the digest is not the SHA-256 of the content"
 
 
@@ -71,7 +71,7 @@ async def test_every_tampering_is_found(world: World, tampering: str) -> None:
     record, events = await history(world, await eventful(world))
     given = json.loads(json.dumps(bundle(record, events, world.clock.now())))
     TAMPERINGS[tampering](given)
-    assert faults(given)[0].startswith((WRONG_DIGEST, "its content cannot be read"))
+    assert faults(given)[0].startswith((WRONG_DIGEST, "the content cannot be read"))
     del given["digest"]
     given["digest"] = f"sha256:{jcs_digest(given)}"
     found = faults(given)

@@ -49,7 +49,7 @@ def test_faults_on_the_wire(own_bus: Bus) -> None:
     assert json.loads(faults(own_bus, "list", "-o", "json")[1])["seed"] == 42
     assert faults(own_bus, "clear", "1")[0] == 0
     for words, named in (
-        (("clear", "1"), "there is no rule 1"),
+        (("clear", "1"), "rule not found: 1"),
         (("set", "fire"), "fault must be one of"),
         (("set", "drop", "--percent", "0"), "percent"),
         (("list", "--admin", "http://127.0.0.1:9"), "no bus emulator responds"),

@@ -100,8 +100,8 @@ class Client:
             kept, children = _rewound(past)
             if _continued_after_failure(past):
                 _LOG.warning(
-                    "rewind of %s: its code went on after a call that failed (retries do), which a rewind does not "
-                    "undo: expect it to fail as non-deterministic, as on Azure",
+                    "rewind of %s: the code continued after a failed call, as retries do. A rewind does not undo this, "
+                    "so the instance can fail as non-deterministic, as on Azure",
                     instance_id,
                 )
             self._store.delete_history(instance_id)

@@ -223,8 +223,8 @@ class Engine:
             return
         until = now + self.timeouts.messages
         _LOG.error(
-            "a termination was sent for %s, which was purged before it came. It stays in the queue, comes back at %s, "
-            "and ends the next instance with that id: purge an instance only when its status says that it has ended",
+            "instance %s was purged before its termination arrived. The queue delivers the termination again at %s, "
+            "which then ends a new instance with this id. Purge an instance only after it has ended",
             instance_id,
             stamp(until),
         )

@@ -89,6 +89,6 @@ def log_stall(report: StallReport) -> None:
         "STALL: orchestration %s (%s) %s: %s",
         report.instance_id,
         report.name,
-        "hangs for ever" if report.for_ever else "is held up",
+        "never ends" if report.for_ever else "is delayed",
         report.reason,
     )

@@ -55,8 +55,8 @@ def describe_stall(
         return Stall(
             for_ever=not open_tasks and not any(waiters.values()),
             reason=f"the code waits for {', '.join(dict.fromkeys(map(_name, unknown)))}, which the extension does not "
-            f"start: {what} The instance stays Running. Deploy the function or correct its name, then terminate the "
-            "instance and start it again; the log of the start names functions that were left out.",
+            f"start: {what} The instance stays Running. Deploy the function or correct the name, then terminate the "
+            "instance and start a new one. The host's log names functions that were left out.",
         )
     if blocked is not None:
         if not over and position >= len(reply.actions) - 1:
@@ -67,21 +67,21 @@ def describe_stall(
         return Stall(
             for_ever=not pending,
             reason=f"the code has gone past await {position + 1} of {len(reply.actions)}, but the extension still "
-            f"waits there for {what}. {_advice(blocked, leaves)}",
+            f"waits at this await for {what}. {_advice(blocked, leaves)}",
         )
     if over and open_tasks:
         what = ", ".join(dict.fromkeys(_name(node) for node in open_tasks.values()))
         verb = "raised" if reply.error is not None else "returned"
         return Stall(
             for_ever=False,
-            reason=f"the code has {verb} while {what} is open: the instance stays Running until that has ended. "
-            "Cancel timers in `finally`, and await what was started.",
+            reason=f"the code has {verb} while {what} is open. The instance stays Running until {what} ends. "
+            "Cancel timers in `finally`, and await every task that was started.",
         )
     if not over and not open_tasks and not any(waiters.values()):
         return Stall(
             for_ever=True,
-            reason="the code waits, but the extension takes everything it asked for as finished: an event may "
-            "have come under a name that differs in case only, or was taken by an abandoned wait.",
+            reason="the code waits, but the extension has finished every task of the code. An event may "
+            "have a name that differs in case only, or an abandoned wait received the event.",
         )
     return None
 
@@ -89,13 +89,13 @@ def describe_stall(
 def _advice(blocked: Await, leaves: Sequence[Await]) -> str:
     events = [leaf for leaf in leaves if isinstance(leaf.action, WaitForEvent)]
     if isinstance(blocked.action, WaitForEvent) or (len(events) == len(leaves) and events):
-        return "One event answered several waits of its name in the code: give every wait a name of its own."
+        return "One event ended several waits for its name in the code. Give every wait a different name."
     if isinstance(blocked.action, WhenAny):
         return (
-            "The winner of this task_any was scheduled by an earlier one, and the extension waits for its new "
-            "tasks only: cancel the new timer as soon as the reused task wins."
+            "The winner of this task_any was scheduled by an earlier task_any, and the extension waits only for "
+            "new tasks. Cancel the new timer when the reused task wins."
         )
-    return "The code did not wait for all of it: await every task that was started."
+    return "The code did not wait for all these tasks. Await every task that was started."
 
 
 def _leaves(node: Await) -> list[Await]:

@@ -95,8 +95,8 @@ def log_hidden(count: int, until: datetime | None) -> None:
     """Writes one warning if a killed host had taken messages or calls; `until`: the end of their timeouts."""
     if until is not None:
         _LOG.warning(
-            "a killed host had taken %d messages and activity calls. They come back by %s, when their visibility "
-            "timeouts end: storageProvider of host.json, or EMULATOR_VISIBILITY_TIMEOUT",
+            "a killed host had received %d messages and activity calls. They are delivered again by %s, after their "
+            "visibility timeouts (storageProvider of host.json, or EMULATOR_VISIBILITY_TIMEOUT)",
             count,
             stamp(until),
         )

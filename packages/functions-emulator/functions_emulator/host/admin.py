@@ -89,7 +89,7 @@ class Admin:
                 return web.json_response({"id": self._client.start(name, None, json.dumps(_json_of(text)))}, status=202)
             make = self._manual.get(function.trigger.type)
             if make is None:
-                error = "an entity is run by POST /runtime/webhooks/durabletask/entities/{name}/{key}?op={operation}"
+                error = "run an entity by POST /runtime/webhooks/durabletask/entities/{name}/{key}?op={operation}"
                 return web.json_response({"error": error}, status=400)
             value = await make(function, text)
         except (ValueError, AttributeError) as error:
@@ -102,7 +102,9 @@ class Admin:
     async def _advance(self, body: bytes) -> web.Response:
         """Advances the virtual clock: `{"by": "15m", "bus": URL of the admin API of a bus to advance with it}`."""
         if self._virtual_time is None:
-            return web.json_response({"error": "start the host with --virtual-clock"}, status=409)
+            return web.json_response(
+                {"error": "the clock cannot be advanced; start the host with --virtual-clock"}, status=409
+            )
         try:
             document = json.loads(body)
             await self._virtual_time.advance(parse_duration(str(document["by"])), document.get("bus"))

@@ -64,9 +64,9 @@ def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str
     match.
     """
     if host is not None and not _is_ours(host, names):
-        return f"the host {host!a} is not served here; --allowed-host NAME allows it"
+        return f"the host {host!a} is not allowed; allow the host with --allowed-host NAME"
     if origin is not None and origin.partition("://")[2].lower() != (host or "").lower():
-        return f"pages of {origin!a} cannot use this host; Host.CORS of local.settings.json allows them"
+        return f"pages of {origin!a} cannot use this host; allow the origin in Host.CORS of local.settings.json"
     return None
 
 

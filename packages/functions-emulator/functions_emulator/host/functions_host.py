@@ -104,7 +104,7 @@ class FunctionsHost:
             handler.addFilter(levels)
         settings = load_settings(self._app_dir)
         for key in host_json.unknown_keys:
-            _LOG.warning("host.json: %s has no effect here", key)
+            _LOG.warning("host.json: %s has no effect in the emulator", key)
         app = index_app(self._app_dir, settings)
         use_fast_timestamps()
         for problem in app.problems:

@@ -115,7 +115,7 @@ class HttpServer:
             path = path_of(request).removeprefix("/")
             first = path.partition("/")[0].lower()
             if (why := self._refusal(request, first)) is not None:
-                _LOG.warning("a web page was refused: %s", why)
+                _LOG.warning("refused a request of a web page: %s", why)
                 return web.Response(status=403, text=f"{why}\n")
             if path.startswith(self._rpc_path):
                 return await self._serve_durable(request, path.removeprefix(self._rpc_path))
@@ -287,7 +287,7 @@ def _trace(request: web.BaseRequest) -> TraceState:
 
 
 def _bad_gateway(name: str) -> web.Response:
-    _LOG.error("%s did not answer within %g s: on Azure the caller gets 502", name, HTTP_LIMIT_S)
+    _LOG.error("%s did not respond within %g s; on Azure the caller gets 502", name, HTTP_LIMIT_S)
     return web.Response(status=502)
 
 

@@ -100,7 +100,7 @@ class Streams:
             # For a function that raises the web app sends 500 before it raises here. An interrupted stream has no end,
             # and its caller must notice that it is not complete.
             if not exchange.complete:
-                _LOG.error("the response to %s %s broke off: %r", request.method, request.path, error)
+                _LOG.error("the response to %s %s was interrupted: %r", request.method, request.path, error)
                 if request.transport is not None:
                     request.transport.abort()
         return exchange.response

@@ -80,7 +80,9 @@ def index_app(app_dir: Path, settings: Settings) -> App:
             if isinstance(declared, BindingError):
                 raise declared
             if name.lower() in functions:
-                raise WorkerRefusesError("the name is used more than once; the first function of it is served")
+                raise WorkerRefusesError(
+                    "the name is used more than once; only the first function with this name is served"
+                )
             function = _read(name, declared, settings)
             _claim_route(function, routes)
             functions[name.lower()] = function
@@ -222,4 +224,4 @@ def _check_types(trigger: Binding, inputs: Sequence[Binding], outputs: Sequence[
     ):
         for one in bindings:
             if one.type not in served:
-                raise BindingError(f"the {word} type {one.type!r} is not served here ({', '.join(sorted(served))} are)")
+                raise BindingError(f"the {word} type {one.type!r} is not supported; use {' or '.join(sorted(served))}")

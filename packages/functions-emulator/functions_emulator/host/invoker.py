@@ -78,7 +78,7 @@ class Invoker:
             values.update(outs)
             result = await self._worker.call(function, values, invocation)
             if result is not None and not function.may_return:
-                raise TypeError("it has no $return binding and returned a value")
+                raise TypeError("the function returned a value and has no $return binding")
             returned = result
             for binding in function.outputs:
                 value = result if binding.name == "$return" else outs[binding.name].get()

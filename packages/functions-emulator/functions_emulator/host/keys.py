@@ -104,7 +104,7 @@ def _checked(keys: Mapping[str, Any], *parents: str) -> Mapping[str, str]:
     """Returns `keys`, which a file has. Raises `HostError` for a value that is blank or not a text."""
     for name, key in keys.items():
         if not isinstance(key, str) or not key.strip():
-            raise HostError(f'"{".".join((*parents, name))}" must be a text that is not blank')
+            raise HostError(f'"{".".join((*parents, name))}" must be a string that is not blank')
     return keys
 
 

@@ -127,7 +127,7 @@ class Page:
         ]
         return "".join(
             f'<p class="stall" role="alert"><strong>{escape(one.instance_id)}</strong> '
-            f"{'hangs for ever' if one.for_ever else 'is held up'}: {escape(one.reason)}</p>"
+            f"{'never ends' if one.for_ever else 'is delayed'}: {escape(one.reason)}</p>"
             for one in stalls
         )
 

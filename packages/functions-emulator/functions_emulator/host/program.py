@@ -81,7 +81,7 @@ async def _serve(args: argparse.Namespace) -> int:
     finally:
         if stopped.is_set():
             _remove_folder(temporary_data)
-    _LOG.info("%s has changed, restarting", path)
+    _LOG.info("%s has changed; the host restarts", path)
     _restart(args, temporary_data)
     return 0  # not reached
 
@@ -121,7 +121,7 @@ def _log_access(args: argparse.Namespace) -> None:
     if args.no_keys:
         _LOG.info("--no-keys: every function, /admin and the durable API are open to every caller, unlike in Azure")
     elif args.keys is None and args.data is None:
-        _LOG.info("the access keys are random: --keys or --data gives keys that you know, --no-keys wants none")
+        _LOG.info("the access keys are random; set keys with --keys or --data, or allow all calls with --no-keys")
     else:
         _LOG.info("the access keys are in %s", args.keys or args.data / KEYS_FILE)
 
@@ -181,10 +181,10 @@ def _stop_signal() -> asyncio.Event:
 
     def stop() -> None:
         if stopped.is_set():
-            _LOG.warning("stopped at once")
+            _LOG.warning("stopped immediately")
             os._exit(1)
         stopped.set()
-        _LOG.info("stopping; a second signal stops at once")
+        _LOG.info("stopping; a second signal stops the host immediately")
 
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, stop)

@@ -88,7 +88,7 @@ class BlobTrigger:
             self._failures[attempt] = self._failures.get(attempt, 0) + 1
             if self._failures[attempt] >= self._max_attempts:
                 _LOG.error(
-                    "%s failed %d times for %s, which is not tried again", self._function.name, self._max_attempts, path
+                    "%s failed %d times for %s, which is not retried", self._function.name, self._max_attempts, path
                 )
                 await self._give_up(
                     self._function, json.dumps({"BlobName": blob.name, "ContainerName": self._container})

@@ -121,7 +121,9 @@ class QueueTrigger:
             await queue.update_message(message, visibility_timeout=int(self._options.visibility_s))
             return
         if not succeeded:
-            _LOG.error("queue %s: message %s failed too often and goes to the poison queue", self._name, message.id)
+            _LOG.error(
+                "queue %s: message %s reached maxDequeueCount; moved to the poison queue", self._name, message.id
+            )
             async with QueueClient.from_connection_string(self._connection, f"{self._name}-poison") as poison:
                 await send(poison, str(message.content))
         await queue.delete_message(message)

@@ -103,7 +103,7 @@ class Worker:
         except TimeoutError:
             if function.is_async:
                 self._loop.call_soon_threadsafe(self._cancel, _task_name(invocation))
-            problem = TimeoutError(f"it did not end within functionTimeout ({self._timeout:g} s)")
+            problem = TimeoutError(f"the function did not end within functionTimeout ({self._timeout:g} s)")
             raise FunctionFailedError(function.name, problem, str(problem)) from None
         finally:
             self._running.pop(invocation.id, None)
@@ -121,7 +121,7 @@ class Worker:
                     results.append(error)
                 if (took_s := monotonic() - started) > BLOCKED_AFTER_S:
                     _LOG.warning(
-                        "the orchestrator %s took %.1f s in one episode: it must only yield, never block or wait",
+                        "the orchestrator %s took %.1f s in one episode; an orchestrator must only yield, never block or wait",
                         function.name,
                         took_s,
                     )
@@ -216,7 +216,9 @@ def _thread_count() -> int | None:
     """Returns `PYTHON_THREADPOOL_THREAD_COUNT`; `None`, Python's default, if its value is not valid."""
     setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     if setting and not (setting.isdigit() and int(setting) > 0):
-        _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r; it is ignored", setting)
+        _LOG.warning(
+            "PYTHON_THREADPOOL_THREAD_COUNT must be a whole number of at least 1, not %r; the value is ignored", setting
+        )
         return None
     return int(setting) if setting else None
 

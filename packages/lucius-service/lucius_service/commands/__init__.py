@@ -12,7 +12,7 @@ import typer
 app = typer.Typer(help="Create, verify and load-test a platform service.", no_args_is_help=True)
 
 #: options of more than one command
-_StepType = Annotated[str, typer.Option("--step-type", metavar="X", help="The step type of the service.")]
+_StepType = Annotated[str, typer.Option("--step-type", metavar="X", help="Step type of the service.")]
 _Bus = Annotated[
     str,
     typer.Option(
@@ -34,12 +34,12 @@ _Subscription = Annotated[
         "--subscription", metavar="NAME", help="Name of the subscription. Default: the step type in lower case."
     ),
 ]
-_Lane = Annotated[int, typer.Option("--lane", metavar="N", help="The lane to use; it must have no other reader.")]
+_Lane = Annotated[int, typer.Option("--lane", metavar="N", help="Lane to use. The lane must have no other reader.")]
 
 
 @app.callback()
 def _group() -> None:
-    """Keeps the name of each command in the command line, however many there are."""
+    """Keeps the name of a command in the command line, even if the group has only one command."""
 
 
 @app.command("new")
@@ -52,12 +52,12 @@ def new(
     ],
     folder: Annotated[
         Path,
-        typer.Option("--dir", metavar="DIR", help="A checkout of LUCIUS, or a folder. Default: the current one."),
+        typer.Option("--dir", metavar="DIR", help="Checkout of LUCIUS, or other folder. Default: the current folder."),
     ] = Path(),
 ) -> None:
     """Create a service from a template.
 
-    Writes code, test, payload schema, protocol, topology entry and Dockerfile. Exit code 2: the service exists.
+    Writes code, test, payload schema, protocol, topology entry and Dockerfile. Exits with 2 if the service exists.
     """
     from lucius_service.commands.new import NotMade, make
 
@@ -74,12 +74,13 @@ def new(
 def verify(
     step_type: _StepType,
     sample: Annotated[
-        Path, typer.Option("--sample", metavar="FILE", help="A directive (JSON): input_ref and payload that succeed.")
+        Path, typer.Option("--sample", metavar="FILE", help="Directive (JSON: input_ref, payload) that must succeed.")
     ],
     bus: _Bus,
     blob: _Blob,
     slow: Annotated[
-        Path | None, typer.Option("--slow", metavar="FILE", help="A directive (JSON) whose work takes a few seconds.")
+        Path | None,
+        typer.Option("--slow", metavar="FILE", help="Directive (JSON) whose work takes more than twice --cadence."),
     ] = None,
     command: Annotated[
         str | None,
@@ -111,9 +112,11 @@ def verify(
 ) -> None:
     """Verify a running service in any language.
 
-    Sends directives as LUCIUS does. Exit code 1: a check failed; 2: the bus or the blob account does not respond.
+    Sends directives as LUCIUS does. Exits with 1 if a check failed. Exits with 2 if the bus or the blob account does
+    not respond.
 
-    No other program may read the replies of the lane meanwhile, so use a bus without LUCIUS, and an account of its own.
+    No other program may read the replies of the lane at the same time. Use a bus without LUCIUS, and a blob account
+    that no other program uses.
     """
     import asyncio
 
@@ -151,7 +154,7 @@ def load(
         typer.Option(
             "--mix",
             metavar="FILE[=SHARE]",
-            help="A directive, as for verify, or a job request, with its share; repeatable.",
+            help="File with a directive or a job request, and its share of the load. Default: 1. Repeatable.",
         ),
     ],
     step_type: Annotated[
@@ -161,7 +164,7 @@ def load(
     blob: _Blob = "",
     api: Annotated[str, typer.Option("--api", metavar="URL", help="Post whole jobs to this HTTP API.")] = "",
     token: Annotated[
-        str, typer.Option("--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="A bearer token for the API.")
+        str, typer.Option("--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="Bearer token for the API.")
     ] = "",
     rate: Annotated[
         float, typer.Option("--rate", metavar="N", min=0.001, help="Directives or jobs per second.")
@@ -169,17 +172,19 @@ def load(
     count: Annotated[
         int, typer.Option("--count", metavar="N", min=1, help="Total number of directives or jobs.")
     ] = 100,
-    seed: Annotated[int, typer.Option("--seed", metavar="SEED", help="Seed of the random choice from the mix.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="SEED", help="Seed of the random choice among the files of --mix.")
+    ] = 0,
     subscription: _Subscription = "",
     lane: _Lane = 0,
     wait: Annotated[
-        float, typer.Option("--wait", metavar="S", help="Maximum seconds to wait after the last one is sent.")
+        float, typer.Option("--wait", metavar="S", help="Maximum seconds to wait after the last send.")
     ] = 120.0,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table or json.")] = "table",
 ) -> None:
     """Send directives or jobs at a steady rate; print latencies.
 
-    Exit code 1: some have no RESULT, or have not ended; 2: as for verify.
+    Exits with 1 if a directive has no RESULT or a job has not ended. Exits with 2 as `verify` does.
     """
     import asyncio
 
@@ -188,7 +193,7 @@ def load(
     from lucius_service.contract.bench import NotRun, Options
 
     if bool(api) == bool(step_type):
-        refuse("load needs --step-type, for directives, or --api, for whole jobs")
+        refuse("give either --step-type, for directives, or --api, for whole jobs")
     if step_type and not (bus and blob):
         refuse("--step-type needs --bus and --blob")
     try:
@@ -216,7 +221,7 @@ def read_sample(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         refuse(f"{path}: {' '.join(str(error).split())}")
     if not isinstance(sample, dict) or not sample.get("input_ref"):
-        refuse(f"{path} must be a JSON object with input_ref and payload")
+        refuse(f"{path} must be a JSON object with input_ref")
     return sample
 
 

@@ -1,4 +1,4 @@
-"""Writes a new service, into a checkout of LUCIUS or into a folder of its own.
+"""Writes a new service, into a checkout of LUCIUS or into a new folder.
 
 In a checkout the service is `platform_service/NAME`, and protocol, payload schema and topology entry are added where
 LUCIUS reads them. Elsewhere all files are in the folder NAME; the operator of LUCIUS must install the protocol files
@@ -38,11 +38,9 @@ class Made:
 def make(name: str, step_type: str, folder: Path) -> Made:
     """Writes the files of a service. Raises NotMade if the name or the step type is invalid or exists."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise NotMade(f"{name!r} is not a valid name: 1 to 40 of a-z, 0-9 and _, a letter first, as in word_count")
+        raise NotMade(f"{name!r} is not a valid name; use 1 to 40 of a-z, 0-9 and _, a letter first")
     if not _STEP_TYPE.fullmatch(step_type):
-        raise NotMade(
-            f"{step_type!r} is not a valid step type: 1 to 40 of A-Z, 0-9 and _, a letter first, as in WORD_COUNT"
-        )
+        raise NotMade(f"{step_type!r} is not a valid step type; use 1 to 40 of A-Z, 0-9 and _, a letter first")
     topology = folder / TOPOLOGY
     try:
         return (
@@ -56,12 +54,12 @@ def _in_checkout(name: str, step_type: str, folder: Path, topology: Path) -> Mad
     text = topology.read_text("utf-8")
     for service in json.loads(text)["services"]:
         if service["name"] == name:
-            raise NotMade(f"{TOPOLOGY} has a service {name}")
+            raise NotMade(f"{TOPOLOGY} has a service {name}; choose another name")
         if service["stepType"] == step_type:
-            raise NotMade(f"{TOPOLOGY} has a service with the step type {step_type}: {service['name']}")
+            raise NotMade(f"{TOPOLOGY} has a service with the step type {step_type}; choose another step type")
     for path in (folder / "protocols").glob("*.json"):
         if json.loads(path.read_text("utf-8")).get("request_type") == step_type:
-            raise NotMade(f"{path.relative_to(folder)} has the request type {step_type}")
+            raise NotMade(f"{path.relative_to(folder)} has the request type {step_type}; choose another step type")
     package = Path("platform_service", name)
     files = {
         package / "__init__.py": f'"""The {step_type} service."""\n',
@@ -76,14 +74,14 @@ def _in_checkout(name: str, step_type: str, folder: Path, topology: Path) -> Mad
     # the file keeps its format: the entry is added to its list as text
     end = re.search(r"\n(\s*)\]\s*\}\s*$", text)
     if end is None:
-        raise NotMade(f"{TOPOLOGY}: `services` must be its last member")
+        raise NotMade(f"{TOPOLOGY}: `services` must be the last field")
     line = f',\n{end[1]}  {{ "name": "{name}", "stepType": "{step_type}" }}'
     topology.write_text(text[: end.start()] + line + text[end.start() :], "utf-8")
     return Made(
         [*files, TOPOLOGY],
-        f"next: make up (a running stack starts again), and\n"
+        f"next: stop a running stack, then run\n      make up\n"
         f"      .venv/bin/lucius submit FILE --protocol {step_type} --tenant demo --wait\n"
-        f"before a commit: make generate",
+        f"before a commit: run make generate",
     )
 
 
@@ -103,8 +101,9 @@ def _alone(name: str, step_type: str, folder: Path) -> Made:
     _write(folder, files)
     return Made(
         list(files),
-        f"next: cd {name}, lucius-service run {module}:{_class(name)}; for LUCIUS: topology-line.json goes\n"
-        f"      into `services` of infra/bicep/topology.json, and protocols/ into its protocols",
+        f"next: cd {name} && lucius-service run {module}:{_class(name)}\n"
+        f"to install the service in LUCIUS: add topology-line.json to `services` of infra/bicep/topology.json,\n"
+        f"      and copy the files of protocols/ to the protocols of LUCIUS",
     )
 
 

@@ -10,7 +10,7 @@ import typer
 
 from lucius_service.pack import MANIFEST, Manifest, PackInvalid, plan_hash, read_pack
 
-app = typer.Typer(help="Create a pack, and print its hash.", no_args_is_help=True)
+app = typer.Typer(help="Create a pack, and print the hash of a pack.", no_args_is_help=True)
 
 _PROGRAM = '''"""A pack of LUCIUS. Its output is the log of the run; files in `artifacts/` are its artifacts."""
 
@@ -36,26 +36,28 @@ if __name__ == "__main__":
 
 @app.callback()
 def _group() -> None:
-    """Keeps the name of each command in the command line, however many there are."""
+    """Keeps the name of a command in the command line, even if the group has only one command."""
 
 
 @app.command("new", epilog="Examples:\n\nlucius pack new word-count --dir packs")
 def new(
-    pack_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the pack and name of its folder, as word-count.")],
+    pack_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the pack and name of its folder, for example word-count.")
+    ],
     folder: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Folder to create the pack in. Default: the current one.")
+        Path, typer.Option("--dir", metavar="DIR", help="Folder to create the pack in. Default: the current folder.")
     ] = Path(),
 ) -> None:
     """Create a pack from a template.
 
-    Writes pack.json and main.py into the folder ID. Exit code 2: the folder exists, or the id is not valid.
+    Writes pack.json and main.py into the folder ID. Exits with 2 if the folder exists or the id is invalid.
     """
     place = folder / pack_id
     text = json.dumps({"packId": pack_id, "packVersion": "1.0.0"}, indent=2) + "\n"
     try:
         Manifest.model_validate_json(text)
     except ValueError:
-        _refuse(f"{pack_id!r} is not a pack id: 1 to 63 of a-z, 0-9 and -, a letter first, as in word-count")
+        _refuse(f"{pack_id!r} is not a valid pack id; use 1 to 63 of a-z, 0-9 and -, a letter first")
     try:
         place.mkdir(parents=True)
         (place / MANIFEST).write_text(text, "utf-8")
@@ -69,12 +71,13 @@ def new(
 @app.command("hash", epilog="Examples:\n\nlucius pack hash packs/word-count")
 def hash_(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The pack's folder. Default: the current one.")
+        Path, typer.Argument(metavar="DIR", help="Folder of the pack. Default: the current folder.")
     ] = Path(),
 ) -> None:
     """Print the planHash of a pack.
 
-    A job names it, and the runner runs the pack only if its own copy has this hash. Exit code 2: not a valid pack.
+    A job names the planHash. The runner runs the pack only if its copy has the same planHash. Exits with 2 if the
+    folder is not a valid pack.
     """
     try:
         typer.echo(plan_hash(read_pack(folder)))

@@ -107,14 +107,14 @@ class Bench:
             self._stack.callback(self._blobs.close)
             await asyncio.to_thread(self._blobs.make_containers)
         except (AzureError, ValueError) as error:
-            raise NotRun(f"no blob account responds ({_line(error)})") from None
+            raise NotRun(f"the blob account of --blob does not respond ({_line(error)})") from None
         try:
             self._client = ServiceBusClient.from_connection_string(options.bus, retry_total=0)
             await self._stack.enter_async_context(self._client)
             await self._open(options.lane)
         except _NO_LANE as error:
             raise NotRun(
-                f"no bus responds, or it does not have the entities of the contract ({_line(error)})"
+                f"the bus of --bus does not respond or lacks the topics and subscriptions ({_line(error)})"
             ) from None
         if options.callback is not None:
             await self._serve_callbacks(options.callback)
@@ -135,7 +135,7 @@ class Bench:
         try:
             await asyncio.to_thread(self._blobs.remember)
         except AzureError as error:
-            raise NotRun(f"the blobs of the account cannot be listed ({_line(error)})") from None
+            raise NotRun(f"could not list the blobs of the account ({_line(error)})") from None
 
     async def _open(self, number: int) -> None:
         self._lanes[number] = await Lane.open(

@@ -65,7 +65,7 @@ async def lanes(bench: Bench) -> None:
     await bench.until(lambda: bool(bench.anywhere(directive) or bench.of_type("RESULT")), options.result_s)
     if not await bench.until(lambda: bool(bench.anywhere(directive)), options.ack_s):
         if await bench.is_settled(directive, 0):
-            raise Wrong(f"a directive on lane {lane} was settled, and no reply came on that lane or on {options.lane}")
+            raise Wrong(f"a directive on lane {lane} was settled, and no reply came on lane {lane} or {options.lane}")
         raise Skipped(f"the service does not receive on lane {lane}")
     await bench.until(
         lambda: any(each.body.get("type") == "RESULT" for each in bench.anywhere(directive)), options.result_s
@@ -122,7 +122,7 @@ async def duplicate_later(bench: Bench) -> None:
     await bench.is_settled(directive, bench.options.result_s)
     await bench.send(directive)
     if not await bench.until(lambda: len(bench.of(directive, "RESULT")) > 1, bench.options.result_s):
-        raise Wrong("the RESULT was not sent again: if the first is lost, the attempt never ends")
+        raise Wrong("the service did not send the RESULT again; if the first RESULT is lost, the attempt never ends")
     await expect_same_result(bench, directive)
 
 
@@ -228,7 +228,7 @@ async def stray_blobs(bench: Bench) -> None:
     own = (f"workspace/verify/{bench.tenant}/", f"results/{bench.run_id}/")
     for name in await bench.written():
         if not name.startswith(own):
-            raise Wrong(f"{name} was written, which is neither under workspace_ref nor under output_ref")
+            raise Wrong(f"the blob {name} was written outside workspace_ref and output_ref")
     if not await bench.sees_all_blobs():
         raise Skipped("the connection cannot list containers: only workspace and results were searched")
 
@@ -244,7 +244,7 @@ async def artifacts(bench: Bench) -> None:
     for artifact in listed:
         data = await bench.content(str(artifact.get("uri")))
         if data is None:
-            raise Wrong(f"there is no blob of the artifact {artifact.get('name')}")
+            raise Wrong(f"the artifact {artifact.get('name')} has no blob")
         expect(
             hashlib.sha256(data).hexdigest(), artifact.get("sha256"), f"sha256 of the artifact {artifact.get('name')}"
         )
@@ -267,7 +267,7 @@ async def acknowledges(bench: Bench) -> None:
         raise Wrong(f"{sent_first.body['type']} came before ACK")
     work_s = result.at - first.at
     if work_s < _ENOUGH_S:
-        raise Wrong(f"ACK came {work_s:.2f} s before RESULT: not on receipt, or the slow sample is too quick")
+        raise Wrong(f"ACK came {work_s:.2f} s before RESULT; send ACK on receipt, or use a longer slow sample")
 
 
 async def heartbeats(bench: Bench) -> None:
@@ -279,9 +279,13 @@ async def heartbeats(bench: Bench) -> None:
     longest = max(later - earlier for earlier, later in pairwise(times)) if len(times) > 1 else 0.0
     # LUCIUS counts a service as gone after two missed heartbeats
     if longest > 2 * bench.options.cadence_s:
-        raise Wrong(f"nothing came for {longest:.1f} s; the cadence is {bench.options.cadence_s:g} s")
+        raise Wrong(
+            f"no reply came for {longest:.1f} s; the limit is {2 * bench.options.cadence_s:g} s, twice --cadence"
+        )
     if result.at - times[0] <= 2 * bench.options.cadence_s:
-        raise Skipped(f"the slow sample is no longer than two cadences of {bench.options.cadence_s:g} s")
+        raise Skipped(
+            f"the work of the slow sample must take more than {2 * bench.options.cadence_s:g} s, twice --cadence"
+        )
 
 
 async def newer_attempt(bench: Bench) -> None:
@@ -302,7 +306,7 @@ async def killed(bench: Bench) -> None:
     if await bench.reply(directive, "ACK") is None:
         raise Wrong("no ACK")
     if bench.of(directive, "RESULT"):
-        raise Skipped("the slow sample was over before SIGKILL")
+        raise Skipped("the work of the slow sample ended before SIGKILL")
     bench.kill()
     bench.start()
     if await bench.reply(directive, "RESULT", within_s=bench.options.again_s) is None:
@@ -320,7 +324,7 @@ async def duplicate_after_restart(bench: Bench) -> None:
     bench.start()
     await bench.send(directive)
     if not await bench.until(lambda: len(bench.of(directive, "RESULT")) > 1, bench.options.result_s):
-        raise Wrong("no RESULT came again after a restart")
+        raise Wrong("the service did not send the RESULT again after a restart")
     await expect_same_result(bench, directive)
 
 
@@ -338,7 +342,7 @@ async def drained(bench: Bench) -> None:
         raise Wrong(f"the process did not end within {bench.options.stop_s:g} s of SIGTERM")
     expect(0, code, "exit code after SIGTERM")
     if not ended:
-        raise Wrong(f"work that was running at SIGTERM has no RESULT within {again(bench)}")
+        raise Wrong(f"the work that was running at SIGTERM has no RESULT within {again(bench)}")
 
 
 FAST: tuple[Check, ...] = (

@@ -34,7 +34,7 @@ async def result_of(bench: Bench, directive: Json) -> Reply:
 def again(bench: Bench) -> str:
     """Describes the wait for a directive that is delivered again, and says if a lock may last longer."""
     waited_s = bench.options.again_s
-    hint = "" if waited_s > LONGEST_LOCK_S else f" (a lock may last {LONGEST_LOCK_S:g} s: a longer --wait shows it)"
+    hint = "" if waited_s > LONGEST_LOCK_S else f" (a message lock can last {LONGEST_LOCK_S:g} s; set a longer --wait)"
     return f"{waited_s:g} s{hint}"
 
 
@@ -46,9 +46,7 @@ async def expect_same_result(bench: Bench, directive: Json) -> None:
     for other in bodies[1:]:
         for name in {*bodies[0], *other}:
             if bodies[0].get(name) != other.get(name):
-                raise Wrong(
-                    f"the RESULTs of one attempt differ in {name}: the work was repeated, or its record is lost"
-                )
+                raise Wrong(f"the RESULTs of one attempt differ in {name}; the work was repeated, or a RESULT was lost")
 
 
 async def expect_dead_letter(bench: Bench, body: Json | bytes, what: str) -> None:
@@ -61,7 +59,7 @@ async def expect_dead_letter(bench: Bench, body: Json | bytes, what: str) -> Non
     if not dead.dead_letter_reason:
         raise Wrong(f"{what} was dead-lettered without a reason")
     if dead.dead_letter_reason == "MaxDeliveryCountExceeded":
-        raise Wrong(f"{what} was delivered again and again before it was dead-lettered")
+        raise Wrong(f"{what} was dead-lettered only after the maximum number of deliveries")
 
 
 def expect(expected: Any, actual: Any, what: str) -> None:

@@ -90,8 +90,8 @@ async def verify(options: Options, service: str) -> Report:
         await bench.look_around()
         bench.start()
         outcomes = list(await asyncio.gather(*(_made(each, bench) for each in checks.FAST)))
-        no_slow = "needs --slow, a sample whose work takes some seconds" if options.slow is None else ""
-        no_command = "needs --command, which starts the service" if options.command is None else ""
+        no_slow = "needs --slow, a directive whose work takes more than twice --cadence" if options.slow is None else ""
+        no_command = "needs --command, the command that starts the service" if options.command is None else ""
         one_by_one = [
             *((each, no_slow) for each in checks.SLOW),
             *((each, "") for each in checks.LISTENING),

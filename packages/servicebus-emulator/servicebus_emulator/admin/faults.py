@@ -31,7 +31,7 @@ class Faults:
         InvalidRequest for an unknown fault or field.
         """
         if not isinstance(request, dict):
-            raise InvalidRequest("A fault is a JSON object.")
+            raise InvalidRequest("A fault must be a JSON object.")
         inject = _FAULTS.get(str(request.get("fault")))
         if inject is None:
             raise InvalidRequest(f"fault must be one of {', '.join(_FAULTS)}")
@@ -74,7 +74,7 @@ class Faults:
         path = _entity(request) or ""
         destination = self._bus.broker.destinations.get(path.lower())
         if destination is not None and isinstance(destination.entity, Topic):
-            raise InvalidRequest("A topic delivers nothing: name one of its subscriptions.")
+            raise InvalidRequest("A topic delivers no messages; name one of its subscriptions.")
         self._bus.broker.queue(path).repeats = count
         return count
 
@@ -98,5 +98,5 @@ def _entity(request: dict[str, Any]) -> str | None:
 def _number(request: dict[str, Any], name: str) -> int:
     number = request.get(name)
     if type(number) is not int or number < 0:
-        raise InvalidRequest(f"{name} is a whole number, not negative")
+        raise InvalidRequest(f"{name} must be a whole number of at least 0")
     return number

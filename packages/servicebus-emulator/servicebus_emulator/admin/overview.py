@@ -40,13 +40,13 @@ def counts(broker: Broker) -> dict[str, dict[str, int]]:
 def metrics(broker: Broker, connections: int) -> str:
     """Returns metrics as Prometheus text, of the content type `METRICS_TYPE`."""
     lines = [
-        "# HELP lucius_bus_connections Open client connections.",
+        "# HELP lucius_bus_connections Number of open client connections.",
         "# TYPE lucius_bus_connections gauge",
         f"lucius_bus_connections {connections}",
-        "# HELP process_cpu_seconds_total CPU time used.",
+        "# HELP process_cpu_seconds_total Seconds of CPU time used.",
         "# TYPE process_cpu_seconds_total counter",
         f"process_cpu_seconds_total {time.process_time():.3f}",
-        "# HELP lucius_bus_messages Messages by entity and state; active includes locked.",
+        "# HELP lucius_bus_messages Number of messages by entity and state. Active includes locked messages.",
         "# TYPE lucius_bus_messages gauge",
     ]
     everything = counts(broker)
@@ -54,7 +54,7 @@ def metrics(broker: Broker, connections: int) -> str:
         label = _label(path)
         lines += [f'lucius_bus_messages{{entity="{label}",state="{state}"}} {entry[state]}' for state in _STATES]
     lines += [
-        "# HELP lucius_bus_enqueued_total Messages taken in.",
+        "# HELP lucius_bus_enqueued_total Number of accepted messages.",
         "# TYPE lucius_bus_enqueued_total counter",
     ]
     lines += [
@@ -80,7 +80,7 @@ def page(broker: Broker, connections: int) -> str:
         '<meta name="viewport" content="width=device-width"><title>Service Bus emulator</title>'
         f"<style>{_STYLE}</style></head><body><h1>Service Bus emulator</h1><p>{connections} connections. "
         '<a href="/entities">JSON</a> <a href="/metrics">metrics</a></p>'
-        f"<table><thead><tr><th>entity</th>{head}<th>taken in</th></tr></thead><tbody>{rows}</tbody></table>"
+        f"<table><thead><tr><th>entity</th>{head}<th>accepted</th></tr></thead><tbody>{rows}</tbody></table>"
         "</body></html>"
     )
 

@@ -120,7 +120,9 @@ class AdminServer:
     def _advance(self, body: Any) -> web.Response:
         seconds: Any = body.get("seconds") if isinstance(body, dict) else None
         if self._clock is None:
-            return web.json_response({"error": "start the bus with --virtual-clock"}, status=409)
+            return web.json_response(
+                {"error": "the clock cannot be advanced; start the bus with --virtual-clock"}, status=409
+            )
         if type(seconds) not in (int, float) or not 0 <= seconds <= 1e9:
             return web.json_response({"error": 'the body must be {"seconds": N}'}, status=400)
         self._bus.advance(self._clock, round(seconds * 1000))
@@ -138,7 +140,7 @@ class AdminServer:
             status, xml = 401, feeds.error(401, error.description)
         # Changes are committed before the response, as with messages.
         if not self._bus.commit():
-            status, xml = 503, feeds.error(503, "The emulator cannot store changes any more.")
+            status, xml = 503, feeds.error(503, "The emulator can no longer store changes; see its log.")
         self._bus.wake()
         if status >= 400:
             log.warning(

@@ -44,7 +44,7 @@ def decode(data: bytes, pos: int = 0) -> tuple[Any, int]:
     except (UnicodeDecodeError, ValueError, OverflowError) as error:
         raise DecodeError(f"text that cannot be decoded: {error}") from error
     except RecursionError as error:
-        raise DecodeError("values nested too deeply") from error
+        raise DecodeError("values nested more deeply than the recursion limit") from error
     except TypeError as error:
         raise DecodeError(f"a value that cannot be a map key: {error}") from error
 
@@ -67,7 +67,7 @@ def skip(data: bytes, pos: int) -> int:
     except (IndexError, struct.error) as error:
         raise DecodeError("the data ends within a value") from error
     except RecursionError as error:
-        raise DecodeError("values nested too deeply") from error
+        raise DecodeError("values nested more deeply than the recursion limit") from error
     if end > len(data):
         raise DecodeError("the data ends within a value")
     return end
@@ -136,7 +136,7 @@ def _char(code: int) -> Char:
 
 def _boolean(data: bytes, pos: int) -> tuple[bool, int]:
     if data[pos] > 1:
-        raise DecodeError("a boolean is 0 or 1")
+        raise DecodeError("a boolean must be 0 or 1")
     return data[pos] == 1, pos + 1
 
 

@@ -134,7 +134,7 @@ class Session:
         if attach.handle >= MAX_LINKS:
             raise SessionError(f"handle {attach.handle} is above handle-max {MAX_LINKS - 1}")
         if attach.role and not isinstance(attach.source, Source | None):
-            raise InvalidFieldError(f"the source of the link '{attach.name}' is no source")
+            raise InvalidFieldError(f"the source of the link '{attach.name}' is invalid")
         self._detaching.discard(attach.handle)
         link = OutgoingLink(self, attach) if attach.role else IncomingLink(self, attach)
         self.links[attach.handle] = link
@@ -180,7 +180,7 @@ class Session:
         if link is None and transfer.handle in self._detaching:
             return  # sent before the broker's detach arrived
         if not isinstance(link, IncomingLink):
-            raise SessionError(f"transfer on handle {transfer.handle}, which cannot take it")
+            raise SessionError(f"transfer on handle {transfer.handle}, which cannot receive transfers")
         if not link.accepted:
             return
         yield from self._collect(link, transfer, payload)

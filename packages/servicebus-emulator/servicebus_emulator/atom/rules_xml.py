@@ -55,7 +55,7 @@ def _read_filter(element: Element) -> Filter:
                 raise InvalidRequest("A correlation filter must name at least one property.")
             return CorrelationFilter(system, application)
         case kind:
-            raise InvalidRequest(f"The filter type '{kind}' is not known.")
+            raise InvalidRequest(f"The filter type '{kind}' is unknown.")
 
 
 def _kind(element: Element) -> str:
@@ -74,7 +74,7 @@ def _pairs(element: Element | None) -> dict[str, Any]:
     for pair in element.findall("s:KeyValueOfstringanyType", _NS):
         key, value = _text(pair, "Key"), pair.find("s:Value", _NS)
         if key is None or value is None:
-            raise InvalidRequest("A property has a key and a value.")
+            raise InvalidRequest("A property must have a key and a value.")
         pairs[key] = _value(_kind(value), value.text or "")
     return pairs
 

@@ -117,7 +117,7 @@ class Broker:
         destination = self.destinations.get(address.lower())
         if destination is None:
             if address.lower() in self._queues:
-                raise InvalidRequest(f"'{address}' cannot be sent to: send to its topic or queue.")
+                raise InvalidRequest(f"'{address}' cannot receive sent messages; send to its topic or queue.")
             raise EntityNotFound(address)
         return destination
 

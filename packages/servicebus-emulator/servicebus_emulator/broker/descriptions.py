@@ -76,7 +76,7 @@ class TopicDescription:
 def _check_durations(**durations: int | None) -> None:
     for name, ms in durations.items():
         if ms is None or ms <= 0:
-            raise InvalidRequest(f"{name} must be longer than zero and shorter than for ever.")
+            raise InvalidRequest(f"{name} must be longer than zero and shorter than the maximum duration.")
 
 
 @dataclass(frozen=True, slots=True)

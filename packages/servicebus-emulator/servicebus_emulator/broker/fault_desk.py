@@ -121,7 +121,7 @@ class FaultDesk:
     def begin(self, seed: Any) -> None:
         """Begins a run: counts start again. InvalidRequest if the seed is not a whole number."""
         if type(seed) is not int:
-            raise InvalidRequest("seed is a whole number")
+            raise InvalidRequest("seed must be a whole number")
         self.seed = seed
         self.run.clear()
         self._matched.clear()
@@ -155,15 +155,18 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "entity": (lambda value: isinstance(value, str), "the beginning of an entity's name"),
     "step_type": (lambda value: isinstance(value, str), "a step type"),
     "tenant": (lambda value: isinstance(value, str), "a tenant"),
-    "percent": (lambda value: type(value) in (int, float) and 0 < value <= 100, "a number over 0, to 100"),
-    "count": (lambda value: type(value) is int and value > 0, "a whole number over 0"),
-    "ms": (lambda value: type(value) is int and 0 <= value <= 86_400_000, "milliseconds, at most a day"),
+    "percent": (lambda value: type(value) in (int, float) and 0 < value <= 100, "a number above 0, at most 100"),
+    "count": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
+    "ms": (
+        lambda value: type(value) is int and 0 <= value <= 86_400_000,
+        "a whole number of milliseconds, at most 86,400,000 (a day)",
+    ),
 }
 
 
 def _rule(request: Any, rule_id: int) -> Rule:
     if not isinstance(request, dict):
-        raise InvalidRequest("A rule is a JSON object.")
+        raise InvalidRequest("A rule must be a JSON object.")
     given = {name: value for name, value in request.items() if value is not None}
     fault = given.pop("fault", None)
     if fault not in FAULTS:

@@ -224,7 +224,7 @@ class SessionQueue(MessageQueue):
 
     def delete_batch(self, before_ms: int, count: int, session_id: str | None = None) -> int:
         if session_id is None:
-            raise InvalidRequest("An entity that requires sessions is emptied session by session.")
+            raise InvalidRequest("A batch delete of an entity that requires sessions must name a session.")
         self._held(session_id)
         return super().delete_batch(before_ms, count, session_id)
 

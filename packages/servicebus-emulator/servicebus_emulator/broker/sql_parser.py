@@ -229,7 +229,7 @@ class Parser:
             self.expect("symbol", ")")
             key = str(inner.value).lower()
             return lambda row: row.user(key)
-        raise InvalidExpression(f"The function '{token.value}' is not known.")
+        raise InvalidExpression(f"The function '{token.value}' is unknown.")
 
     def _property(self, token: Token) -> Expression:
         scope, name = self.property_name(token)

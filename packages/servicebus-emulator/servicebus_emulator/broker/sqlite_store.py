@@ -74,15 +74,15 @@ class SqliteStore:
                 self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             elif version != SCHEMA_VERSION:
                 raise StoreError(
-                    f"{path} has the format {version}, this version of the emulator writes {SCHEMA_VERSION}: take "
-                    f"another --data, or delete {path.stem}* there to start empty"
+                    f"{path} has format {version}, and this version of the emulator writes format {SCHEMA_VERSION}; "
+                    f"use another --data, or delete the files {path.stem}* in {path.parent} to start empty"
                 )
             self._journal = Journal(path.with_suffix(".journal"))
             self._fold()
             self._db.execute("COMMIT")
             self._journal.clear()
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:
-            reason = "another bus is running on it" if "locked" in str(error) else str(error)
+            reason = "another bus uses the file" if "locked" in str(error) else str(error)
             raise StoreError(f"cannot use {path}: {reason}") from error
 
     @property
