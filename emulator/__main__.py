@@ -1,7 +1,7 @@
-"""`python -m emulator up|reset|bus|host|appconfig|issuer|traces`: one program with subcommands.
+"""Runs the local stack of LUCIUS, or one of its parts.
 
-Every subcommand is a module with `HELP`, `add_arguments(parser)` and `run(args) -> int`; `bus` and `host` come from the
-packages `servicebus-emulator` and `functions-emulator`.
+`python -m emulator SUBCOMMAND`. Each subcommand is a module with `HELP`, `add_arguments(parser)` and
+`run(args) -> int`. `bus` and `host` come from the packages `servicebus-emulator` and `functions-emulator`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ def port(text: str) -> int:
     except ValueError:
         number = -1
     if not 0 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535; 0 picks a free one)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535; 0 for a free port)")
     return number
 
 

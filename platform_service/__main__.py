@@ -26,10 +26,10 @@ def build(name: str, environ: Mapping[str, str]) -> Step:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="platform_service", description="one platform service of this repository")
+    parser = argparse.ArgumentParser(prog="platform_service", description="serve a platform service of this repository")
     chosen = parser.add_mutually_exclusive_group(required=True)
-    chosen.add_argument("service", choices=names(), nargs="?", help="which step to serve")
-    chosen.add_argument("--load", nargs="+", choices=names(), help="load the models of these services, and end")
+    chosen.add_argument("service", choices=names(), nargs="?", help="step to serve")
+    chosen.add_argument("--load", nargs="+", choices=names(), help="load the models of these services, then exit")
     arguments = parser.parse_args(argv)
     if arguments.load:
         for each in arguments.load:

@@ -27,7 +27,7 @@ def wrong(name: str, environment: dict[str, Any], policies: dict[str, Any]) -> s
     """
     policy = environment.get("deployment_branch_policy") or {}
     if not policy.get("custom_branch_policies"):
-        return f"{name}: every branch, or every protected one, can deploy"
+        return f"{name}: every branch, or every protected branch, can deploy"
     branches = [(each["name"], each.get("type", "branch")) for each in policies.get("branch_policies", [])]
     if branches != [("main", "branch")]:
         return (
@@ -56,7 +56,9 @@ def main(argv: list[str] | None = None) -> int:
             policies = _get(f"{path}/deployment-branch-policies") if policy.get("custom_branch_policies") else {}
             found.append(wrong(name, environment, policies))
         except subprocess.CalledProcessError as failed:
-            found.append(f"{name}: gh cannot read it ({(failed.stderr.strip().splitlines() or ['no output'])[-1]})")
+            found.append(
+                f"{name}: gh cannot read the environment ({(failed.stderr.strip().splitlines() or ['no output'])[-1]})"
+            )
     problems = [each for each in found if each]
     for each in problems:
         print(f"github_environments: {each}: docs/guides/pipelines.md, Branch policies", file=sys.stderr)

@@ -27,8 +27,8 @@ def find(listing: dict[str, Any], commit: str) -> int | None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("environment", help="environment of its deployment")
-    parser.add_argument("commit", help="the commit, 40 digits")
+    parser.add_argument("environment", help="environment of the earlier deployment")
+    parser.add_argument("commit", help="commit of the package (40 digits)")
     parser.add_argument("folder", type=Path, help="folder for released-package.zip")
     args = parser.parse_args(argv)
     if not re.fullmatch(r"[0-9a-f]{40}", args.commit):

@@ -89,9 +89,9 @@ def _git(*arguments: str) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("target", type=Path, help="the .zip to write, or a folder, which is replaced")
+    parser.add_argument("target", type=Path, help=".zip file to write, or folder to replace")
     parser.add_argument(
-        "--parameters", type=Path, help="the parameter file of the template (default: that of azure.yaml)"
+        "--parameters", type=Path, help="parameter file of the template (default: the file in azure.yaml)"
     )
     parser.add_argument("--packages", action="store_true", help="include the packages, for Elastic Premium")
     args = parser.parse_args(argv)

@@ -155,7 +155,9 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
         if job["status"] in _TERMINAL or time.monotonic() > deadline:
             trail = api.call("GET", f"/v1/jobs/{job_id}/events?limit=50")["events"]
             lines = [f"{e['at']} {e['stepId'] or ''} {e['type']} {e['reason'] or ''}".rstrip() for e in trail]
-            raise Failed("\n".join([*lines, f"{job_id} is {job['status']}: {job.get('error_code') or 'time is over'}"]))
+            raise Failed(
+                "\n".join([*lines, f"{job_id} is {job['status']}: {job.get('error_code') or 'timeout reached'}"])
+            )
         time.sleep(_POLL_S)
 
 
@@ -169,7 +171,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--protocol", default="OCR_EMBEDDING_SIS", help="request type")
     parser.add_argument("--ask", default="What is the total amount due?", help="the question, for protocols with SIS")
     parser.add_argument(
-        "--tenant", default="smoke", help="tenant of the job; a token without orch:all-tenants:operate has its own only"
+        "--tenant", default="smoke", help="tenant of the job; without orch:all-tenants:operate, the tenant of the token"
     )
     parser.add_argument("--timeout", type=float, default=900, help="maximum seconds for the whole test")
     args = parser.parse_args(argv)

@@ -21,23 +21,27 @@ from tape.recording import RecordedJob, TapeError, read_histories, record
 HELP = "play recorded traffic, and compare the app's histories"
 _DESCRIPTION = """Submits the jobs of an audit bundle in order, at their times, to the app in process under virtual
 time. Recorded replies answer the directives. Then compares the histories by type, state, attempt and cause of their
-events. Exit code 0: all are equal; 1: a history differs; 2: the bundle or an option is wrong."""
+events. Exits with 0 if all histories are equal, 1 if a history differs, and 2 if the bundle or an option is invalid."""
 _ROOT = Path(__file__).resolve().parents[1]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="play")
     play = commands.add_parser("play", help=HELP, description=_DESCRIPTION)
-    play.add_argument("bundle", type=Path, metavar="BUNDLE", help="a bundle of lucius audit export --with-content")
+    play.add_argument("bundle", type=Path, metavar="BUNDLE", help="bundle of `lucius audit export --with-content`")
     play.add_argument(
-        "--app", type=Path, default=_ROOT, metavar="DIR", help="checkout of another version of the app, with its tools"
+        "--app",
+        type=Path,
+        default=_ROOT,
+        metavar="DIR",
+        help="checkout of another version of the app, after `make setup-dev`",
     )
     play.add_argument("--protocols", type=Path, metavar="DIR", help="protocol files (default: those of the app)")
     play.add_argument(
         "--unknown",
         choices=("fail", "succeed"),
         default="fail",
-        help="reply to directives that the tape does not have (default: fail)",
+        help="reply to directives that the bundle does not have (default: fail)",
     )
     play.add_argument("--json", action="store_true", help="print the result as JSON")
 

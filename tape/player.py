@@ -94,11 +94,11 @@ class Player:
 
     def _schedule(self, job: RecordedJob) -> None:
         if job.was_never_admitted:
-            self._not_played[job.job_id] = "they waited for a quota until their end"
+            self._not_played[job.job_id] = "waited for a quota until the job ended"
         elif any(each not in self._jobs or each in self._not_played for each in job.needs):
-            self._not_played[job.job_id] = "their original or a dependency is not in the bundle or not played"
+            self._not_played[job.job_id] = "the original or a dependency is not in the bundle or not played"
         elif job.events[0]["type"] != EventType.JOB_CREATED:
-            self._not_played[job.job_id] = "they were withdrawn"
+            self._not_played[job.job_id] = "withdrawn"
         else:
             self._world.at(job.starts_at, partial(self._submit, job))
             for at, kind, event in job.controls:
@@ -153,7 +153,7 @@ class Player:
         key = (directive.jobId, *attempt)
         if self._publish_faults[key] < job.count(EventType.PUBLISH_FAILED, attempt):
             self._publish_faults[key] += 1
-            raise PublishUnavailable("the recorded bus did not take it")
+            raise PublishUnavailable("the recorded bus did not accept the message")
         if key in self._leases:
             return  # duplicate detection
         self._leases[key] = directive.lease_id

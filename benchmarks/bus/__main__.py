@@ -166,7 +166,7 @@ async def backlog(scale: int) -> None:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bus", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the messages")
+    parser.add_argument("--quick", action="store_true", help="send a tenth of the messages")
     scale = 100 if parser.parse_args().quick else 1000
     print(f"Python {platform.python_version()}, {platform.machine()}, bodies of {len(BODY)} bytes")
     empty = start("--queue", "q")

@@ -145,7 +145,7 @@ def durable(app: Path, data: Path, *arguments: str | int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.host", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    parser.add_argument("--quick", action="store_true", help="do a tenth of the work")
     scale = 10 if parser.parse_args().quick else 1
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, store on disk")
     with tempfile.TemporaryDirectory() as name:

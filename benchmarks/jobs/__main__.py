@@ -105,17 +105,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.jobs", description=__doc__.partition("\n\n")[2])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--full", action="store_true", help="the large sizes, part by part in less than ten minutes each")
-    size.add_argument("--quick", action="store_true", help="a few jobs: shows that it works, measures nothing")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    size.add_argument("--full", action="store_true", help="measure large sizes; each part takes less than ten minutes")
+    size.add_argument("--quick", action="store_true", help="test the benchmark; the figures have no meaning")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file too")
     parser.add_argument(
-        "--record", action="store_true", help="write them for docs/explanation/performance.md and the cost page"
+        "--record", action="store_true", help="record the figures for docs/explanation/performance.md and the cost page"
     )
     arguments = parser.parse_args()
     if arguments.quick and arguments.record:
-        parser.error("--quick measures nothing that could be recorded")
+        parser.error("--record is not allowed with --quick")
     if unknown := set(arguments.parts) - PARTS.keys():
-        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown part: {', '.join(sorted(unknown))}")
     print(machine(), flush=True)
     began, found = time.monotonic(), {}
     for name in arguments.parts or PARTS:

@@ -87,17 +87,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.partition("\n\n")[2])
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)} (default: all)")
     parser.add_argument(
-        "--worker", choices=("local", "external"), default="local", help="where steps run (default: %(default)s)"
+        "--worker", choices=("local", "external"), default="local", help="place where steps run (default: %(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each system (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds of each system (default: 3)")
     parser.add_argument("--quick", action="store_true", help="a few jobs: shows that it works, measures nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
-    parser.add_argument("--record", action="store_true", help="write them for docs/explanation/performance.md")
+    parser.add_argument("--record", action="store_true", help="record the figures for docs/explanation/performance.md")
     arguments = parser.parse_args()
     if arguments.quick and arguments.record:
         parser.error("--quick measures nothing that could be recorded")
     if unknown := set(arguments.systems) - SYSTEMS.keys():
-        parser.error(f"no such system: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown system: {', '.join(sorted(unknown))}")
     external = arguments.worker == "external"
     expected = arguments.systems or [name for name in SYSTEMS if external or name != "by hand"]
     names = [name for name in SYSTEMS if name in expected]

@@ -74,7 +74,7 @@ async def lucius(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 async def by_hand(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """Runs the app of `benchmarks/handwritten` on LUCIUS's host and bus. Raises CannotBeHad for local steps."""
     if not external:
-        raise environment.CannotBeHad("its steps are external: --worker external")
+        raise environment.CannotBeHad("its steps are external; use --worker external")
     async with on_the_bus.by_hand(folder) as (job, cpu):
         yield _callers(job, cpu)
 
@@ -186,7 +186,7 @@ def _make_cluster(initdb: Sequence[str], libraries: Mapping[str, str], data: Pat
     )
     if made.returncode:
         why = (made.stderr.strip().splitlines() or ["no output"])[-1]
-        raise environment.CannotBeHad(f"initdb failed ({why}); may the user nobody read {initdb[-1]}?")
+        raise environment.CannotBeHad(f"initdb failed ({why}); check that the user nobody can read {initdb[-1]}")
 
 
 class _Processes:
@@ -295,7 +295,7 @@ async def _until_listening(port: int) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         if time.monotonic() > deadline:
-            raise SystemExit(f"nothing listens on port {port}")
+            raise SystemExit(f"no process listens on port {port}")
         await asyncio.sleep(0.1)
 
 
@@ -308,5 +308,5 @@ async def _register(client: httpx.AsyncClient, admin: str, service: str) -> None
             if answer.is_success:
                 return
         if time.monotonic() > deadline:
-            raise SystemExit("Restate does not take the service")
+            raise SystemExit("Restate does not accept the service")
         await asyncio.sleep(0.3)

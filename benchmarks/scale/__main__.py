@@ -37,7 +37,7 @@ def _count(text: str) -> int:
 def _priced(name: str, jobs: int, steps: int) -> str:
     """Returns the rows of a month, their sum, the rows without a price, and the limits that the rate exceeds."""
     if name not in NAMES:
-        raise SystemExit(f"benchmarks.scale: no parameter file {name}; one of {', '.join(NAMES)}")
+        raise SystemExit(f"benchmarks.scale: parameter file not found: {name}; choose one of {', '.join(NAMES)}")
     found = month(read(name), jobs, steps=steps)
     lines = [f"{name}.bicepparam, {jobs:,} jobs of {steps} steps a month, USD, list prices of {REGION}, {READ}"]
     rows = [(row.what, "not read" if row.usd is None else f"{row.usd:,.2f}") for row in found.rows]
@@ -49,10 +49,12 @@ def _priced(name: str, jobs: int, steps: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say whether the tables are up to date")
+    parser.add_argument("--check", action="store_true", help="only check that the tables are up to date")
     parser.add_argument("--params", metavar="NAME", help="print the price of this parameter file: minimal, dev, prod")
-    parser.add_argument("--jobs", type=_count, default=1_000_000, metavar="N", help="jobs a month (default: 1000000)")
-    parser.add_argument("--steps", type=int, choices=(1, 2, 3), default=3, help="steps of a job (default: 3)")
+    parser.add_argument(
+        "--jobs", type=_count, default=1_000_000, metavar="N", help="number of jobs a month (default: 1000000)"
+    )
+    parser.add_argument("--steps", type=int, choices=(1, 2, 3), default=3, help="number of steps of a job (default: 3)")
     arguments = parser.parse_args()
     if arguments.params is not None:
         print(_priced(arguments.params, arguments.jobs, arguments.steps))

@@ -7,18 +7,20 @@ from pathlib import Path
 
 from emulator.options import port
 
-HELP = "an App Configuration for the Microsoft SDKs: the keys of a JSON file, read only"
+HELP = "serve the keys of a JSON file as a read-only App Configuration"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("--port", type=port, default=8483, metavar="N", help="0 for a free one (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=port, default=8483, metavar="N", help="port, 0 for a free port (default: %(default)s)"
+    )
     parser.add_argument(
         "--file",
         type=Path,
         required=True,
         metavar="FILE",
-        help="a JSON object of key and value; a value that is not text is served as JSON; read again when it changes",
+        help="JSON object of keys and values; a value other than a string is served as JSON; reread after changes",
     )
 
 

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     except SettingsFileError as error:
         print(f"appconfig: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"appconfig: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
+        print(f"appconfig: cannot listen on port {args.port}: {error.strerror}", file=sys.stderr)
     return 1
 
 
@@ -77,7 +77,7 @@ async def _check_request(request: web.Request, handler: Any) -> web.StreamRespon
     try:
         response: web.StreamResponse = await handler(request)
     except web.HTTPMethodNotAllowed:
-        return _problem(405, "This App Configuration is read only: edit its file.")
+        return _problem(405, "This App Configuration is read-only; edit the file of --file.")
     except web.HTTPNotFound:
         return _problem(404, "Only /kv and /kv/{key} are supported.")
     return response

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from emulator.options import port
 
-HELP = "a local token issuer: any request on loopback gets a token for any tenant and scope"
+HELP = "issue tokens for any tenant and scope to requests on loopback"
 DEFAULT_PORT = 7080
 DEFAULT_AUDIENCE = "api://lucius"
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(".lucius"),
         metavar="DIR",
-        help="keep the signing keys in DIR/issuer.json (default: %(default)s)",
+        help="folder of issuer.json, the file with the signing keys (default: %(default)s)",
     )
     parser.add_argument(
         "--audience", default=DEFAULT_AUDIENCE, metavar="AUD", help="`aud` of every token (default: %(default)s)"

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyFileError as error:
         print(f"issuer: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"issuer: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
+        print(f"issuer: cannot listen on port {args.port}: {error.strerror}", file=sys.stderr)
     return 1
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from emulator.options import port, positive
 
-HELP = "a collector of OpenTelemetry traces (OTLP/HTTP), and a page that shows each as a waterfall"
+HELP = "collect OpenTelemetry traces (OTLP/HTTP), and serve a page that shows each trace as a waterfall"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=1000,
         metavar="N",
-        help="maximum number of traces; the oldest are deleted (default: %(default)s)",
+        help="maximum number of traces; the oldest traces are deleted (default: %(default)s)",
     )
 
 

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return asyncio.run(serve(application(TraceBuffer(args.keep)), args.port, shutdown_timeout_s=1.0))
     except OSError as error:
-        print(f"traces: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
+        print(f"traces: cannot listen on port {args.port}: {error.strerror}", file=sys.stderr)
         return 1
 
 
@@ -74,7 +74,7 @@ def application(buffer: TraceBuffer) -> web.Application:
     def requested_trace(request: web.Request) -> Trace:
         trace = buffer.trace(request.match_info["trace_id"].lower())
         if trace is None:
-            raise web.HTTPNotFound(text="trace not found; the oldest are deleted\n")
+            raise web.HTTPNotFound(text="trace not found; the oldest traces are deleted\n")
         return trace
 
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refuse_not_otlp])

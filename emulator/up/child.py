@@ -160,7 +160,7 @@ class Child:
             deaths = 0 if time.monotonic() - began > _SETTLED_S else deaths
             pause = _BACKOFF_S[min(deaths, len(_BACKOFF_S) - 1)]
             deaths += 1
-            self._log(f"{name} ended ({reason}); starting it again in {pause:g} s")
+            self._log(f"{name} ended ({reason}); restart in {pause:g} s")
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:

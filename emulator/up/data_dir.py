@@ -28,19 +28,21 @@ DEFAULT = Path(".lucius")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, default=DEFAULT, metavar="DIR", help=f"its folder ({DEFAULT})")
+    parser.add_argument(
+        "--data", type=Path, default=DEFAULT, metavar="DIR", help=f"folder of the stack (default: {DEFAULT})"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Deletes the content of a stack's folder.
 
-    Returns 0, also for an empty one; 1, with one line, if a stack runs or the folder is not a stack's.
+    Returns 0, also for an empty folder. Returns 1 if a stack runs, or if the folder is not the folder of a stack.
     """
     path: Path = args.data
     try:
         if path.exists():
             if not (path / _LOCK).exists():
-                raise UpError(f"{path} is not the folder of a stack: it has no {_LOCK}")
+                raise UpError(f"{path} is not the folder of a stack, since {_LOCK} is missing")
             data = DataDir(path)
             try:
                 data.clear()
@@ -146,7 +148,7 @@ class DataDir:
                 if _is_alive(holder):
                     raise UpError(
                         f"{self.path} is in use by another stack (process {holder}); "
-                        "stop it or name another folder by --data"
+                        "stop that stack, or set another folder with --data"
                     ) from None
                 if time.monotonic() > deadline:
                     raise UpError(

@@ -106,7 +106,7 @@ def local_settings(path: Path) -> dict[str, str]:
         raise UpError(f"cannot read {path}: {error}") from error
     values = document.get("Values", {}) if isinstance(document, dict) else None
     if not isinstance(values, dict):
-        raise UpError(f'{path} must hold {{"IsEncrypted": false, "Values": {{"NAME": "value"}}}}')
+        raise UpError(f'{path} must have {{"IsEncrypted": false, "Values": {{"NAME": "value"}}}}')
     if document.get("IsEncrypted"):
         raise UpError(f"{path} is encrypted; run `func settings decrypt` first")
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

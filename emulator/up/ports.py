@@ -75,11 +75,11 @@ def choose(args: argparse.Namespace) -> Ports:
         option = f"--{name}-port"
         for port in range(first, first + count) if first else ():
             if port > 65535:
-                raise UpError(f"{option} {first} leaves no room for {count} ports")
+                raise UpError(f"{option} {first} is too high for {count} ports; the last port is 65535")
             if port in taken:
-                raise UpError(f"port {port} is requested twice, by {taken[port]} and {option}")
+                raise UpError(f"{taken[port]} and {option} have the same port {port}")
             if not _is_free(port):
-                raise UpError(f"port {port} is in use; name another by {option} (0 picks a free one)")
+                raise UpError(f"port {port} is in use; set another port with {option} (0 for a free port)")
             taken[port] = option
     chosen = {}
     for name, first, count in requested:
@@ -104,7 +104,7 @@ def find_free(count: int = 1, avoid: Iterable[int] = ()) -> int:
         if ports.stop <= high and avoided.isdisjoint(ports) and all(_is_free(port) for port in ports):
             _found.update(ports)
             return first
-    raise UpError(f"found no {count} neighbouring free ports between {low} and {high}")
+    raise UpError(f"could not find {count} neighbouring free ports between {low} and {high}")
 
 
 def _is_free(port: int) -> bool:

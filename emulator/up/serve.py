@@ -78,7 +78,7 @@ def _on_signals(stop: asyncio.Event, stack: Stack) -> None:
         if stop.is_set():
             stack.kill()
             os._exit(130)
-        log("stopping; press Ctrl-C again to stop at once")
+        log("stopping; press Ctrl-C again to stop immediately")
         stop.set()
 
     loop = asyncio.get_running_loop()

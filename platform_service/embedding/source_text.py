@@ -30,7 +30,7 @@ def read_json(data: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     except RecursionError:
-        raise FailedFinal(INPUT_BROKEN, "the input is JSON that nests too deep") from None
+        raise FailedFinal(INPUT_BROKEN, "the input is JSON with more nested levels than the service can read") from None
     return value if isinstance(value, dict) else None
 
 

@@ -61,7 +61,7 @@ def _open(data: bytes) -> pypdfium2.PdfDocument:
     except pypdfium2.PdfiumError as error:
         code = getattr(error, "err_code", None)
         if code in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY) or "password" in str(error).lower():
-            raise FailedFinal(PDF_ENCRYPTED, "the PDF needs a password; send it without one") from None
+            raise FailedFinal(PDF_ENCRYPTED, "the PDF needs a password; send a PDF without a password") from None
         raise FailedFinal(PDF_BROKEN, "the PDF cannot be read: it is damaged or cut off") from None
 
 
@@ -167,7 +167,8 @@ def read_image(data: bytes, *, max_pages: int) -> Iterator[tuple[int, Picture]]:
                 image.seek(index)
                 if image.width * image.height > MAX_PIXELS:
                     raise FailedFinal(
-                        INPUT_TOO_LARGE, f"page {index + 1} has {image.width} x {image.height} pixels; scan it smaller"
+                        INPUT_TOO_LARGE,
+                        f"page {index + 1} has {image.width} x {image.height} pixels; the maximum is {MAX_PIXELS}",
                     )
                 picture = _upright_on_white(image)
                 yield count, Picture(picture, partial(Page, index + 1, picture.width, picture.height, "pixel", "ocr"))

@@ -54,7 +54,7 @@ def _store(directory: int, name: str, user: int | None, workspace: Workspace, ba
 def _open(directory: int, name: str, user: int | None) -> BufferedReader:
     shown = name.encode(errors="backslashreplace").decode()[:200]
     if not _NAME.fullmatch(name):
-        what = "an artifact has 1 to 128 letters, digits, periods, hyphens and underscores"
+        what = "the name must have 1 to 128 letters, digits, periods, hyphens and underscores"
         raise FailedFinal(ARTIFACT_INVALID, f"artifacts/{shown}: {what}")
     try:
         file = os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb")
@@ -65,5 +65,5 @@ def _open(directory: int, name: str, user: int | None) -> BufferedReader:
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or (user is not None and found.st_uid != user):
         file.close()
-        raise FailedFinal(ARTIFACT_INVALID, f"artifacts/{shown}: is not a plain file of the pack's own")
+        raise FailedFinal(ARTIFACT_INVALID, f"artifacts/{shown}: is not a plain file that the run created")
     return file

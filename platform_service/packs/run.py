@@ -229,7 +229,7 @@ def run_program(
             now = time.monotonic()
             if watch.cancelled or log.overtaken:
                 raise FailedRetry(
-                    CANCELLED, "the attempt is over: its job is cancelled, or another runner has taken it"
+                    CANCELLED, "the attempt has ended: the job is cancelled, or another runner has the attempt"
                 )
             if now - began > limits.seconds:
                 raise FailedFinal(LIMIT_EXCEEDED, f"the run took longer than {limits.seconds} s")

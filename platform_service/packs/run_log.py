@@ -130,7 +130,7 @@ class RunLog:
         self._waiting += data[:left]
         self._at_line_start = data[:left].endswith(b"\n")
         if len(data) >= left:
-            self.note(f"the log is cut here: it has reached {self._max_bytes} bytes, the maximum")
+            self.note(f"the log ends here, at its maximum of {self._max_bytes} bytes")
 
     def _append(self) -> bool:
         """Appends the waiting output. Returns `False` if storage does not respond."""
@@ -142,7 +142,7 @@ class RunLog:
             except Overtaken:
                 self.overtaken = True
             except StepFailed as fault:
-                log.warning("a run's log waits: %s", fault)
+                log.warning("could not write a run's log; retried: %s", fault)
                 return False
             self._appends += 1
             del self._waiting[: len(piece)]
@@ -154,7 +154,7 @@ def _closed(workspace: Workspace, folder: str, attempt: int, newer: int) -> bool
     blob = workspace.append_blob(f"{folder}/{attempt}.log")
     while blob.open():
         try:
-            blob.append(f"\n[runner] attempt {newer} begins on another runner, or again on this one\n".encode())
+            blob.append(f"\n[runner] attempt {newer} begins on another runner, or again on this runner\n".encode())
         except Overtaken:
             continue
         return True

@@ -113,16 +113,14 @@ class PackStep:
     def _run(self, task: Task, place: RunFolder, log: RunLog, base: str, artifacts_uri: str) -> Outcome:
         _directive, payload = task.directive, task.payload
         if sys.platform != "linux":
-            raise FailedFinal(PACK_UNSUPPORTED, f"packs run on Linux only: limits need its kernel, not {sys.platform}")
+            raise FailedFinal(PACK_UNSUPPORTED, f"packs run on Linux only, not on {sys.platform}")
         pack = self._folders.find(payload.packId, payload.packVersion)
         copy_checked(pack, payload.planHash, place.pack)
         variables = self._write_inputs(task, pack, place, base)
         hand_over(place)
         task.report(0.0, f"running {payload.packId} {payload.packVersion}")
         code = run_program(Program(self._python, pack.manifest.entry), place, self._limits, variables, log, task)
-        log.note(
-            f"the program ended with exit code {code}" if code >= 0 else f"the program was ended by signal {-code}"
-        )
+        log.note(f"the program ended with exit code {code}" if code >= 0 else f"signal {-code} ended the program")
         if log.overtaken:
             raise FailedRetry(CANCELLED, "another runner has taken over the attempt")
         artifacts = store_artifacts(place.artifacts, place.user, task.workspace, artifacts_uri)
@@ -189,10 +187,10 @@ def _result(payload: PackPayload, code: int, artifacts: list[Artifact]) -> dict[
 def build(environ: Mapping[str, str]) -> PackStep:
     """Returns the service's step, from its settings. Raises SettingsError."""
     if environ.get("LUCIUS_SERVICE_WORKERS", "1").strip() not in ("", "1"):
-        raise SettingsError("LUCIUS_SERVICE_WORKERS must be 1: a runner runs one pack at a time; add replicas")
+        raise SettingsError("LUCIUS_SERVICE_WORKERS must be 1, not more; add replicas instead")
     folders = PackFolders([INCLUDED, *read_pack_folders(environ)])
     if lacking := missing():
         logging.getLogger(__name__).warning(
-            "runs share the user of the runner, which is missing %s (docs/guides/runs.md)", ", ".join(lacking)
+            "runs have the same user as the runner, since the runner lacks %s (docs/guides/runs.md)", ", ".join(lacking)
         )
     return PackStep(folders, read_pack_limits(environ), read_pack_python(environ))

@@ -61,10 +61,10 @@ def _post(endpoint: ModelEndpoint, body: dict[str, Any]) -> str:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in (408, 409, 425, 429) or error.code >= 500:
-            raise FailedRetry(MODEL_UNAVAILABLE, f"the model endpoint answered {error.code}") from None
-        raise FailedFinal(MODEL_REFUSED, f"the model endpoint answered {error.code}") from None
+            raise FailedRetry(MODEL_UNAVAILABLE, f"the model endpoint responded with status {error.code}") from None
+        raise FailedFinal(MODEL_REFUSED, f"the model endpoint responded with status {error.code}") from None
     except OSError as error:
-        raise FailedRetry(MODEL_UNAVAILABLE, f"the model endpoint is out of reach ({type(error).__name__})") from None
+        raise FailedRetry(MODEL_UNAVAILABLE, f"the model endpoint is unreachable ({type(error).__name__})") from None
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         raise FailedRetry(MODEL_UNAVAILABLE, "the response of the model endpoint is not a chat completion") from None
 

@@ -58,7 +58,7 @@ def run(documents: list[Document]) -> int:
     def report(line: str) -> None:
         screen.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    report("starting Azurite, the bus, the host with function_app.py, and three platform services")
+    report("starting Azurite, the bus, the host with function_app.py, and the platform services")
     with LocalStack(report) as stack:
         store, api = Documents.of_azurite(stack.blob), Client(stack.api, retries=WATCH_RETRIES)
         protocol = api.protocol(_PROTOCOL).plain()
@@ -96,7 +96,7 @@ def _show_operations(report: Callable[[str], None], stack: LocalStack, jobs: int
     )
     report(
         f"  Tables: {storage['table transactions']} transactions, {storage['table writes']} single writes, "
-        f"{storage['table reads']} reads, this progress display's too"
+        f"{storage['table reads']} reads, including those of this progress display"
     )
     report(f"  Blobs: {storage['blob writes']} writes, {storage['blob reads']} reads")
 

@@ -28,7 +28,7 @@ _CLASSES = (
         "Not authenticated",
         frozenset({"401"}),
         "Once, with a new token",
-        "Get a new token. If the second request is refused too, compare issuer and audience with the deployment's.",
+        "Get a new token. If the second request is refused too, compare issuer and audience with the settings.",
     ),
     _Class(
         "Not allowed",
@@ -40,7 +40,7 @@ _CLASSES = (
         "Not found",
         frozenset({"404"}),
         "No",
-        "Check the id and the tenant: another tenant's job is not found either. A code that ends in `_OFF` names a "
+        "Check the id and the tenant. Jobs of other tenants are not found either. A code that ends in `_OFF` names a "
         "feature that the deployment does not have.",
     ),
     _Class(
@@ -59,7 +59,7 @@ _CLASSES = (
         "Limit reached",
         frozenset({"429"}),
         "Yes, after `Retry-After` seconds",
-        "Send the same request again. If it repeats, ask an operator for a higher quota, or let jobs wait "
+        "Send the same request again. If the error repeats, ask an operator for a higher quota, or let jobs wait "
         "instead (`LUCIUS_OVERFLOW=stage`).",
     ),
     _Class(
@@ -72,7 +72,7 @@ _CLASSES = (
         "Defect",
         frozenset({"500"}),
         "Yes, up to five times",
-        "Report `correlation_id` to an operator. A submission may be sent again: it returns the same job.",
+        "Report `correlation_id` to an operator. Send a submission again: the second submission returns the same job.",
     ),
 )
 
@@ -80,7 +80,7 @@ _CLASSES = (
 def classes() -> str:
     """Returns a row for each class."""
     rows = ((f"[{each.title}](#{_anchor(each)})", ", ".join(sorted(each.statuses)), each.retry) for each in _CLASSES)
-    return markdown_table(("class", "status", "send it again?"), rows)
+    return markdown_table(("class", "status", "send the request again?"), rows)
 
 
 def codes() -> str:
@@ -90,7 +90,7 @@ def codes() -> str:
     for each in _CLASSES:
         own = [row for row in rows if set(row[1].split(", ")) & each.statuses]
         rows = [row for row in rows if row not in own]
-        parts.append(f"## {each.title}\n\nSend it again? {each.retry}. {each.action}\n")
+        parts.append(f"## {each.title}\n\nSend the request again? {each.retry}. {each.action}\n")
         parts.append(markdown_table(("code", "status", "meaning"), own) + "\n")
     assert not rows, f"error codes of no class: {rows}"
     return "\n".join(parts).rstrip()

@@ -138,7 +138,7 @@ def sweeper_duties() -> str:
 
 def _budget(duty: Duty) -> str:
     if duty is DUTIES[0]:
-        return "none; the budgets begin after it"
+        return "none; the budgets begin after this duty"
     return f"{duty.budget_s:g} s" if duty.budget_s else "time left"
 
 
@@ -169,11 +169,11 @@ _ACTIONS = {
     "CONFIGURATION_READ": "repair the key of the store; `protocols.problems` names it",
     "PROTOCOL_VERSION_REFUSED": "raise `version` of the protocol that `protocols.problems` names",
     "SETTINGS_NOT_READ": "set the settings that `replaced_by` names",
-    "AUTH_NONE": "no action on a laptop; elsewhere set `LUCIUS_AUTH_MODE=jwt`",
+    "AUTH_NONE": "set `LUCIUS_AUTH_MODE=jwt`; no action on a local machine",
     **dict.fromkeys(
         ("DESK_CALL_UNKNOWN", "HINT_UNKNOWN", "DELIVERY_UNKNOWN"), "find the sender: only the app writes to this queue"
     ),
-    "BULK_ITEM_BROKEN": "report it as a defect",
+    "BULK_ITEM_BROKEN": "report the warning as a defect",
     "HISTORY_KEPT": "purge the orchestrations that `instances` names",
     "ARCHIVE_INVALID": "restore the blob that `blob` names",
     "SIGNING_FAILED": "check `LUCIUS_AUDIT_KEY`, and the right of the app to sign with it",
@@ -188,7 +188,7 @@ def log_lines() -> str:
     return "\n\n".join(
         [
             "### Warnings",
-            "LUCIUS repairs a warning without an action by itself: act only if it repeats.",
+            "If the table has no action, LUCIUS repairs the cause. Act only if the warning repeats.",
             markdown_table(("`event`", "meaning", "action"), warnings),
             "### Information",
             markdown_table(("`event`", "meaning"), others),

@@ -38,8 +38,8 @@ def test_what_there_is_to_say(capsys: pytest.CaptureFixture[str], monkeypatch: p
     code, text = shown_by(jobs.main, "--help")
     assert (code, [part for part in PARTS if part not in text]) == (0, [])
     for main, word, refusal in (
-        (jobs.main, "latencies", "no such part: latencies"),
-        (peers.main, "Temporal", "no such system: Temporal"),
+        (jobs.main, "latencies", "unknown part: latencies"),
+        (peers.main, "Temporal", "unknown system: Temporal"),
     ):
         code, text = shown_by(main, word)
         assert (code, refusal in text) == (2, True)

@@ -155,5 +155,5 @@ def test_a_port_in_use_is_one_line() -> None:
         )
         first.terminate()
     assert (first.returncode, second.returncode, second.stdout) == (0, 1, "")
-    assert second.stderr.startswith(f"traces: port {port} cannot be listened on")
+    assert second.stderr.startswith(f"traces: cannot listen on port {port}")
     assert second.stderr.count("\n") == 1

@@ -246,7 +246,7 @@ def test_a_long_log_is_cut(runner: Runner) -> None:
     runner.run_program("line = 'x' * 1023\nfor _ in range(8 * 1024): print(line)\nopen('artifacts/done', 'w').close()")
     log = runner.log()
     assert log.count("x") == 2**20 // 1024 * 1023 + log.replace("x" * 1023, "").count("x")
-    assert "[runner] the log is cut here: it has reached 1048576 bytes, the maximum\n" in log
+    assert "[runner] the log ends here, at its maximum of 1048576 bytes\n" in log
     assert log.endswith("[runner] artifact done: 0 bytes\n")
 
 
@@ -309,7 +309,7 @@ def test_an_older_attempt_cannot_write_once_a_newer_one_has_begun() -> None:
     new.flush()
     assert old.overtaken
     assert workspace.blobs[f"{FOLDER}/1.log"].decode().splitlines() == [
-        *("[runner] first", "", "[runner] attempt 3 begins on another runner, or again on this one")
+        *("[runner] first", "", "[runner] attempt 3 begins on another runner, or again on this runner")
     ]
     assert workspace.blobs[f"{FOLDER}/3.log"] == b"[runner] attempt 3 follows attempt 1\n"
     again = RunLog.open(workspace, FOLDER, 3, 1000)

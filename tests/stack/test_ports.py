@@ -47,7 +47,7 @@ def test_a_port_in_use_is_named_with_its_option(option: str, offset: int) -> Non
     """The line for a port in use names the port and the option for another one, also for Azurite's second and third."""
     first = find_free(3)
     with socket.create_server(("127.0.0.1", first + offset)):
-        words = f"port {first + offset} is in use; name another by --{option.replace('_', '-')}"
+        words = f"port {first + offset} is in use; set another port with --{option.replace('_', '-')}"
         with pytest.raises(UpError, match=re.escape(words)):
             choose(options(**{option: first}))
 

@@ -67,7 +67,7 @@ def test_a_busy_port_is_refused(stack: RunningStack, tmp_path: Path) -> None:
     """A port in use ends the start with the option for another one, before any child starts."""
     port = stack.ports.api
     line = refused("--data", str(tmp_path), "--api-port", str(port), "--bus-port", "0", "--azurite-port", "0")
-    assert line == f"up: port {port} is in use; name another by --api-port (0 picks a free one)\n"
+    assert line == f"up: port {port} is in use; set another port with --api-port (0 for a free port)\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -159,12 +159,12 @@ def test_jobs_that_need_one_that_is_not_played(tmp_path: Path, is_in_bundle: boo
     rows = [json.loads(each) for each in (RECORDED / "jobs.jsonl").read_text().splitlines()]
     history = (RECORDED / "history.jsonl").read_text().splitlines()
     [old] = [each["job"]["redrive_of"] for each in rows if each["job"].get("redrive_of")]
-    expected = {"their original or a dependency is not in the bundle or not played": 2}
+    expected = {"the original or a dependency is not in the bundle or not played": 2}
     if is_in_bundle:
         [job] = [each["job"] for each in rows if each["job_id"] == old]
         # a quota never admitted it
         job["staged_at"] = job["created_at"]
-        expected["they waited for a quota until their end"] = 1
+        expected["waited for a quota until the job ended"] = 1
     else:
         rows = [each for each in rows if each["job_id"] != old]
         history = [each for each in history if json.loads(each)["job_id"] != old]

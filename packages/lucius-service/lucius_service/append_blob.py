@@ -12,13 +12,13 @@ from lucius_service.storage_faults import storage_faults
 
 
 class Overtaken(Exception):
-    """Another process has written at the end of the blob: this one must not write any more."""
+    """Another process has appended to the blob. This process must not append again."""
 
 
 class AppendBlob:
     """A blob to which each append names its position, so that a repeated append writes nothing twice.
 
-    A process that opens the blob and appends takes it over: the next append of the earlier process raises Overtaken.
+    After a process opens the blob and appends, the next append of an earlier process raises Overtaken.
     """
 
     def __init__(self, blob: BlobClient, make_container: Callable[[BlobClient], None]) -> None:
@@ -50,7 +50,7 @@ class AppendBlob:
         return True
 
     def append(self, data: bytes) -> None:
-        """Appends at most 4 MiB. Raises Overtaken; and StepFailed, after which the same data can be appended again."""
+        """Appends at most 4 MiB. Raises Overtaken. Raises StepFailed if the same data can be appended again."""
         with storage_faults():
             try:
                 self._blob.append_block(data, length=len(data), appendpos_condition=self.size)

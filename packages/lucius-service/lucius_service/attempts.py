@@ -99,7 +99,7 @@ class Attempt:
         return self.stopped is not None
 
     def stop(self, why: StepFailed) -> None:
-        """Ends the work soon, for the first reason given. Must be called on the event loop."""
+        """Stops the work, with the first given reason. Must be called on the event loop."""
         if self.stopped is None:
             self.stopped = why
             self.stopping.set()
@@ -132,9 +132,9 @@ class Attempts:
         return self._waiting.qsize() >= self._limits.queue_size
 
     async def take(self, directive: Directive) -> Attempt:
-        """Acknowledges the directive and queues its work. For a duplicate of one in flight, returns that attempt.
+        """Acknowledges the directive and queues its work. Returns the attempt in flight for a duplicate.
 
-        An attempt older than a known one of the step ends at once, without a reply.
+        An attempt ends immediately, without a reply, if a newer attempt of the step is known.
         """
         attempt = self._in_flight.get(directive.key)
         if attempt is not None:

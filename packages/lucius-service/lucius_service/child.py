@@ -1,4 +1,4 @@
-"""The child's side of `lucius_service.children`: works on one attempt after the other, on the main thread."""
+"""The child's side of `lucius_service.children`: executes one attempt after the other, on the main thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def serve(descriptor: int, step: Step, settings: Settings) -> int:
-    """Works until the parent ends. Raises errors of `prepare`."""
+    """Executes attempts until the parent process ends. Raises errors of `prepare`."""
     _end_with_parent()
     # the parent decides when work ends; Ctrl-C in a terminal reaches both processes
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,8 +1,8 @@
 """A pool of child processes for steps with `isolation = "process"`.
 
 A child is this program again (the same command line), which finds its end of a socket in `_LUCIUS_CHILD` and serves it
-(`lucius_service.child`). Children stay, with their models loaded. One is killed and replaced if its work does not stop,
-and replaced if it ends by itself. Messages are JSON, one per line.
+(`lucius_service.child`). Children stay, with their models loaded. A child is killed and replaced if its work does not
+stop. A child that ends by itself is replaced. Messages are JSON, one per line.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Child:
 
     @classmethod
     async def start(cls) -> _Child:
-        """Starts a child and waits until it is ready. Raises SettingsError if its step cannot be prepared."""
+        """Starts a child and waits until the child is ready. Raises SettingsError if the step cannot be prepared."""
         ours, theirs = socket.socketpair()
         with theirs:
             child = cls(_this_program(theirs.fileno()), ours)

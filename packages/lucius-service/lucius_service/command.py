@@ -14,7 +14,7 @@ from lucius_service.step import Step, declared
 def main(argv: list[str] | None = None) -> int:
     """Serves the step of `lucius-service run MODULE:CLASS`. Creates the class without arguments.
 
-    Returns the result of `run`; 2, with one line on stderr, if the class cannot be imported or created.
+    Returns the result of `run`. Returns 2, with one line on stderr, if the class cannot be imported or created.
     """
     parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one type of step over Service Bus.")
     commands = parser.add_subparsers(dest="command", required=True)

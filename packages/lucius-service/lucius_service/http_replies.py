@@ -1,4 +1,4 @@
-"""Sends replies over HTTP, to the `callback_urls` of a directive: the same guarantees as the bus, with a response.
+"""Sends replies over HTTP to the `callback_urls` of a directive, with the same guarantees as over the bus.
 
 The response of LUCIUS states whether the attempt continues. Replies use the bus if a directive has no `callback_urls`.
 """
@@ -28,7 +28,7 @@ _GOES_ON = ("QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED")
 
 
 class HttpReplySender:
-    """Posts replies with the attempt's token, and after each response with the new one in it."""
+    """Posts replies with the attempt's token. A response can have a new token, which the next reply uses."""
 
     def __init__(self, session: aiohttp.ClientSession, bus: ReplySender) -> None:
         self._session = session

@@ -1,8 +1,7 @@
-"""Sends directives to a service at a steady rate, and measures the latency of its replies; `load_jobs` does so with
-jobs.
+"""Sends directives to a service at a steady rate, and measures the latency of the replies. `load_jobs` sends jobs.
 
-A directive is sent at its due time, whether or not earlier ones are done. A service that falls behind shows it in its
-latencies, which count from the due time.
+A directive is sent at its due time, even if earlier directives have no RESULT. Latencies count from the due time, so
+they grow if a service falls behind.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Measured:
         return self.sent - len(self.last_s)
 
     def count(self, *outcome: str | None) -> None:
-        """Counts an outcome, named by its parts; omits those that are None."""
+        """Counts an outcome, named by its parts; omits parts that are None."""
         name = " ".join(filter(None, outcome))
         self.outcomes[name] = self.outcomes.get(name, 0) + 1
 
@@ -109,7 +108,7 @@ async def drive(options: Options, plan: Plan) -> Measured:
 
 
 async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[str, Any]]]:
-    """Yields each sample at its due time, with that time by `time.monotonic`."""
+    """Yields each due time by `time.monotonic`, with its sample, at that time."""
     generator = random.Random(plan.seed)
     samples, shares = [sample for sample, _ in plan.mix], [share for _, share in plan.mix]
     for number in range(plan.count):
@@ -120,8 +119,8 @@ async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[
 
 
 def percentiles(values: list[float]) -> dict[int, float]:
-    """Returns, for each percentage, the smallest value that this share of the values does not exceed; {} without
-    values.
+    """Returns the percentiles of the values: by percentage, the smallest value that this share does not exceed. Returns
+    {} without values.
     """
     ordered = sorted(values)
     return {share: round(ordered[max(0, -(-len(ordered) * share // 100) - 1)], 4) for share in PERCENTILES if ordered}

@@ -1,6 +1,6 @@
 """Submits jobs over the HTTP API at a steady rate, and measures their duration.
 
-A job is posted at its due time, however far behind the API is. A refused job is counted, and not sent again.
+A job is posted at its due time, even if the API falls behind. A refused job is counted, and not sent again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PAUSES_S = (0.25, 5.0)
 
 @dataclass(frozen=True)
 class Api:
-    """The API to which jobs are posted."""
+    """The address of the API, with the token and the maximum wait."""
 
     url: str
     token: str = field(default="", repr=False)
@@ -40,7 +40,7 @@ class Api:
 
 
 async def drive(api: Api, plan: Plan) -> Measured:
-    """Posts all jobs of the plan, each with an idempotency key of its own, and waits until they end. Raises NotRun."""
+    """Posts all jobs of the plan, each with its own idempotency key, and waits until all have ended. Raises NotRun."""
     headers = {"Authorization": f"Bearer {api.token}"} if api.token else {}
     # connections of waiting posts must not block due ones
     connector = aiohttp.TCPConnector(limit=0)
@@ -71,7 +71,7 @@ class _Driver:
         self.began = time.monotonic()
 
     async def check(self, request: Mapping[str, Any]) -> None:
-        """Raises NotRun if the API does not respond or would refuse the request."""
+        """Sends the request as a dry run. Raises NotRun if the API does not respond or refuses the request."""
         try:
             status, answer = await self._post(request, dry=True)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
@@ -82,7 +82,7 @@ class _Driver:
         self.began = time.monotonic()
 
     async def run(self, request: Mapping[str, Any], due: float) -> None:
-        """Submits one job, waits for its end, and counts the outcome."""
+        """Submits one job, waits until it ends, and counts the outcome."""
         try:
             status, answer = await self._post(request)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:

@@ -75,11 +75,11 @@ def read_pack(folder: Path) -> Pack:
 
 
 def plan_hash(pack: Pack, copy_to: Path | None = None) -> str:
-    """Returns `sha256:{hex}` of the pack's files. With `copy_to` it writes each hashed file there.
+    """Returns `sha256:{hex}` of the pack's files. Copies each hashed file into the folder `copy_to`, if given.
 
-    It is the SHA-256 of the lines that `sha256sum` prints for all files, sorted by the bytes of their paths. So it
-    covers names and contents, and neither modes nor times. Bytecode does not count and is not copied. Raises
-    PackInvalid for an entry other than a folder or a regular file, for a pack over its limits, or without its program.
+    The hash is the SHA-256 of the lines that `sha256sum` prints for all files, sorted by the bytes of their paths. So
+    the hash covers names and contents, but not modes and times. Bytecode is not hashed and not copied. Raises
+    PackInvalid if an entry is not a folder or a regular file, the pack exceeds a limit, or its program is missing.
     """
     lines, size = [], 0
     for path in _files(pack.folder):

@@ -14,9 +14,9 @@ from lucius_service.step import Step
 
 
 def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
-    """Serves the step that `build` makes from the environment. Prints `ready {name}` once it listens on all its lanes.
+    """Serves the step that `build` makes from the environment. Prints `ready {name}` when all lanes are open.
 
-    Returns 0 after an orderly stop; 1, with one line on stderr, if the service cannot start.
+    Returns 0 after an orderly stop. Returns 1, with one line on stderr, if the service cannot start.
     """
     # BLAS and tokenizers would start a thread per core, in several processes that share the machine
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):

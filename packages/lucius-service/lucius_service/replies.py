@@ -60,7 +60,7 @@ async def publish(sender: ReplySender, directive: Directive, reply: dict[str, An
 
 
 def ack(directive: Directive) -> dict[str, Any]:
-    """Returns the ACK: the service has received the directive; its work may still wait."""
+    """Returns the ACK: the service has received the directive. The work may not have started."""
     return _reply("ACK", directive)
 
 
@@ -97,14 +97,14 @@ def check_size(result: dict[str, Any]) -> None:
 
 
 def without_lease(reply: dict[str, Any], directive: Directive) -> dict[str, Any]:
-    """Returns the reply to store, without the lease: a reader of the store cannot send replies with it."""
+    """Returns the reply to store, without the lease, so that a reader of the store cannot send replies."""
     return {name: value for name, value in reply.items() if name != "lease_id"} | {
         "lease_digest": directive.lease_digest
     }
 
 
 def with_lease(stored: object, directive: Directive) -> dict[str, Any]:
-    """Returns a stored RESULT, ready to send. Raises ValueError if it is not of the directive's own attempt."""
+    """Returns a stored RESULT, ready to send. Raises ValueError if the RESULT is of another attempt."""
     if isinstance(stored, dict):
         own = without_lease(_attempt(directive) | {"type": "RESULT"}, directive)
         if all(stored.get(name) == value for name, value in own.items()):
@@ -135,8 +135,8 @@ def _reply(kind: str, directive: Directive) -> dict[str, Any]:
 
 
 class BusReplySender:
-    """Publishes to `{prefix}{lane}`. Each lane has a sender with its own connection, which takes the SDK half a second
-    to open.
+    """Publishes replies to the topic `{prefix}{lane}`. Each lane has its own sender and connection, which the SDK opens
+    in half a second.
     """
 
     def __init__(self, client: ServiceBusClient, prefix: str) -> None:
@@ -153,7 +153,7 @@ class BusReplySender:
                 return Sent(await self._send(lane, traced, span))
 
     async def prepare(self, lanes: Iterable[int]) -> None:
-        """Opens the senders of `lanes` one after the other, before their first replies. Skips one that fails."""
+        """Opens the senders of `lanes` one after the other, before their first replies. Skips a sender that fails."""
         for lane in lanes:
             async with self._mutexes.setdefault(lane, asyncio.Lock()):
                 try:

@@ -1,11 +1,11 @@
 """The copy of a result at the caller's `output_ref`, and the stored RESULT of an ended attempt.
 
-A step writes into the workspace, which is cleared. If a directive says `final`, its result is the job's and is copied
-to `{output_ref}/{jobId}/{name}`. `name` is the result's path below `workspace_ref`, so every attempt of the step writes
-the same blob. An `output_ref` whose last segment has a dot and no closing slash names the blob itself.
+A step writes into the workspace, which is cleared later. The result of a directive with `final` is the result of the
+job, and is copied to `{output_ref}/{jobId}/{name}`. `name` is the result's path below `workspace_ref`, so every attempt
+of the step writes the same blob. An `output_ref` whose last segment has a dot and no closing slash is the blob's URI.
 
-In a last parallel group the first step writes that blob, and the others write next to it, with their step id. A blob
-that another job wrote, or that is not a result, is not replaced.
+In a last parallel group the first step writes that blob. The other steps write next to that blob, with their step id in
+the name. A blob that another job wrote, or that is not a result, is not replaced.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def final_uri(directive: Directive, result_ref: str) -> str:
 
 
 def check_places(directive: Directive, workspace: Workspace) -> None:
-    """Raises FailedFinal for URIs that the attempt could not read or write. Call it before the work begins."""
+    """Raises FailedFinal for URIs that the attempt cannot read or write. Must be called before the work begins."""
     workspace.check_reference(directive.input_ref.uri, directive.workspace_ref.uri)
     if directive.final:
         output = final_uri(directive, f"{directive.workspace_ref.uri.rstrip('/')}/result")
@@ -64,8 +64,8 @@ def check_places(directive: Directive, workspace: Workspace) -> None:
 def publish_result(directive: Directive, result: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
     """Copies the blob that a RESULT names to `output_ref`. Returns the RESULT with that URI and the digest.
 
-    Returns a RESULT that is not final, or did not succeed, unchanged. Raises StepFailed if the copy cannot be written:
-    no RESULT names the workspace instead.
+    Returns a RESULT unchanged if it is not final or not successful. Raises StepFailed if the copy cannot be written, so
+    no RESULT names the workspace as the output.
     """
     if not directive.final or result["status"] != "SUCCEEDED":
         return result
@@ -82,9 +82,9 @@ def publish_result(directive: Directive, result: dict[str, Any], workspace: Work
 class ResultStore:
     """Stores the RESULT of each attempt, so that a duplicate gets the same RESULT and its work is not repeated (R6).
 
-    It is stored before it is published, survives a restart, and all replicas see it. A successful RESULT is metadata of
-    the blob `result_name` that it names, since that costs less than a write. Any other one, and one that is too large,
-    is a blob of its own, `.attempt/{key}.json` under `workspace_ref`.
+    A RESULT is stored before it is published, survives a restart, and is visible to all replicas. A successful RESULT
+    is metadata of the blob `result_name`, since a change of metadata costs less than a write. Any other RESULT, and a
+    RESULT too large for metadata, is the blob `.attempt/{key}.json` under `workspace_ref`.
 
     Methods are synchronous, for worker threads. They raise StepFailed if storage fails.
     """
@@ -95,7 +95,7 @@ class ResultStore:
         self._result_name = result_name
 
     def find(self, directive: Directive) -> dict[str, Any] | None:
-        """Returns the stored RESULT of the attempt; None if it has not ended, or if only other data is stored."""
+        """Returns the stored RESULT of the attempt; None if no RESULT of this attempt is stored."""
         for stored in self._stored(directive):
             try:
                 return replies.with_lease(json.loads(stored), directive)
@@ -113,7 +113,7 @@ class ResultStore:
             yield record
 
     def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores `result` and returns it; if the attempt has a blob of its own, returns the RESULT in that blob.
+        """Stores `result` and returns it. If the blob `.attempt/{key}.json` exists, returns its RESULT instead.
 
         Raises ValueError if that blob is not the attempt's RESULT.
         """

@@ -56,7 +56,7 @@ class LocalWorkspace(MemoryWorkspace):
 
 
 def run_recorded(step: Step, directive: bytes, workspace: LocalWorkspace) -> dict[str, Any]:
-    """Returns the RESULT of the step for a recorded directive (JSON). Call `prepare` before it.
+    """Returns the RESULT of the step for a recorded directive (JSON). Call `prepare` first.
 
     Raises StepFailed, and any error of a bug in the step.
     """

@@ -44,7 +44,7 @@ Checks = Callable[[], Awaitable[dict[str, bool]]]
 
 
 async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None]) -> int:
-    """Serves until SIGTERM or SIGINT, and returns 0. A second signal ends the process at once. Raises SettingsError."""
+    """Serves until SIGTERM or SIGINT, and returns 0. Exits immediately at a second signal. Raises SettingsError."""
     stopping = asyncio.Event()
     _stop_on_signals(stopping)
     try:

@@ -1,8 +1,8 @@
 """Receives directives from the bus: one loop and one receiver per lane, reopened whenever the connection is lost.
 
 Only the loop of a lane uses its receiver. Receiving, renewing and settling take turns, since they share one connection
-and one read lock in the SDK's receiver. While the lane holds messages its waits are short, so that messages are settled
-soon after their RESULT. Otherwise its waits are long, which costs almost nothing.
+and one read lock in the SDK's receiver. If the lane has unsettled messages, a receive waits `HOLDING_WAIT_S`, so that
+messages are settled soon after their RESULT. Otherwise a receive waits `IDLE_WAIT_S`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LaneConsumer:
         self.open = asyncio.Event()
 
     async def serve(self, stopping: asyncio.Event) -> None:
-        """Serves until `stopping` is set and every message is settled. Cancel it to leave at once."""
+        """Serves until `stopping` is set and every message is settled. Stops immediately if cancelled."""
         failures = 0
         while not stopping.is_set() or self._held:
             try:
@@ -153,7 +153,7 @@ class LaneConsumer:
 
 
 def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
-    """Returns the interval at which the SDK reads the connection in the background, for which it has no option.
+    """Sets the interval at which the SDK reads the connection in the background. The SDK has no such option.
 
     A message that arrives this way waits up to `SOCKET_TIMEOUT_S` in a queue, while the receive waits for another
     frame. So the background must not read while the lane receives.

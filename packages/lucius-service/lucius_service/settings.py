@@ -54,7 +54,7 @@ class Settings:
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Reads all settings. Raises SettingsError for a missing or invalid one."""
+    """Reads all settings. Raises SettingsError for a missing or invalid setting."""
     lanes = whole_number(environ, "LUCIUS_SERVICEBUS_LANES", 16, 1, 1024)
     bus, namespace = _connection_or_address(environ, _BUS, f"{_BUS}__fullyQualifiedNamespace")
     blobs, blob_endpoint = _connection_or_address(environ, "LUCIUS_BLOB_CONNECTION", "LUCIUS_BLOB_ENDPOINT")
@@ -88,7 +88,7 @@ def _connection_or_address(environ: Mapping[str, str], connection: str, address:
 
 
 def whole_number(environ: Mapping[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
-    """Parses a setting from `minimum` to `maximum`; `default` if it is unset. Raises SettingsError."""
+    """Parses a setting from `minimum` to `maximum`. Returns `default` if the setting is unset. Raises SettingsError."""
     text = environ.get(name, "").strip()
     if not text:
         return default

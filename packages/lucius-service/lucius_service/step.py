@@ -72,13 +72,13 @@ class Task:
 
     @property
     def cancelled(self) -> bool:
-        """Returns whether the work can stop: its job is cancelled, its lease is lost, or it reached a limit. Then
+        """Returns whether the work must stop: the job is cancelled, the lease is lost, or a limit is reached. Then
         return or raise soon.
         """
         return self.watch.cancelled
 
     def read_input(self, step_id: str | None = None) -> Document:
-        """Reads the blob at `input_ref`, or the result of a step of the group before. Raises StepFailed."""
+        """Reads the blob at `input_ref`, or the result of a step of the previous group. Raises StepFailed."""
         if step_id is None:
             uri = self.directive.input_ref.uri
         elif (reference := self.directive.input_refs.get(step_id)) is not None:
@@ -133,13 +133,13 @@ class Step(Protocol):
     step_type: str
 
     def prepare(self) -> None:
-        """Loads models. Called once in each process that works, before the service is ready."""
+        """Loads models. The SDK calls it once in each process that executes work, before the service is ready."""
 
     def validate(self, payload: Any) -> Any:
         """Returns the payload in the form that `execute` reads. Raises FailedFinal(PAYLOAD_INVALID)."""
 
     def execute(self, task: Task) -> Outcome:
-        """Does the work, on its own thread, so it may compute and block. Raises FailedFinal or FailedRetry."""
+        """Does the work, on its own thread, so the work may compute and block. Raises FailedFinal or FailedRetry."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Declared:
 
 
 def declared(step: Step) -> Declared:
-    """Returns the attributes of a step's class. Raises ValueError if one has an invalid value."""
+    """Returns the attributes of a step's class. Raises ValueError if an attribute has an invalid value."""
     isolation = getattr(step, "isolation", Declared.isolation)
     silent_s = getattr(step, "silent_s", Declared.silent_s)
     if isolation not in ("thread", "process"):

@@ -1,4 +1,4 @@
-"""For tests of services: runs a step in memory, or with faults. A service does not import this module by itself."""
+"""Runs a step in memory, or with faults, for tests of services. A service imports this module only for `--chaos`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class MemoryAppendBlob(AppendBlob):
 
 
 def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "input") -> StepRun:
-    """Runs a step on one document, without bus and storage. Raises errors of the step. Call `prepare` before it."""
+    """Runs a step on one document, without bus and storage. Raises errors of the step. Call `prepare` first."""
     uri = f"{_ROOT}/documents/{name}"
     directive = Directive(
         jobId="job",
@@ -130,10 +130,10 @@ def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "inp
 
 
 class Chaos:
-    """A step whose work is delayed, fails, is done twice or kills its process, as a seed decides.
+    """A step whose work is delayed, fails, is done twice or kills its process. A seed selects the fault.
 
-    The same seed decides the same for the first, second, and so on, work of a process. The service's log has each
-    decision.
+    The same seed selects the same fault for the first, second, and so on, work of a process. The service's log has each
+    fault.
     """
 
     #: number of works with each fault, out of 100
@@ -171,7 +171,7 @@ class Chaos:
         return self._step.execute(task)
 
     def decide(self, number: int) -> tuple[str, float]:
-        """Returns the fault of a process's work with this number, from 1, or "none"; and the seconds of a delay."""
+        """Returns the fault of the process's work with this number (from 1), or "none", and the seconds of a delay."""
         generator = random.Random(f"{self._seed}:{number}")
         percent, delay_s = generator.random() * 100, generator.random() * self._longest_delay_s
         for fault, share in self.FAULTS:

@@ -1,7 +1,7 @@
 """The spans of a service: children of the directive's `traceparent`. Each reply has the context of its own span.
 
-They are exported to `APPLICATIONINSIGHTS_CONNECTION_STRING`, else to `OTEL_EXPORTER_OTLP_ENDPOINT`. With neither, no
-SDK is loaded and a reply has the context of the directive.
+Spans are exported to `APPLICATIONINSIGHTS_CONNECTION_STRING`, else to `OTEL_EXPORTER_OTLP_ENDPOINT`. If neither is set,
+no SDK is loaded and a reply has the context of the directive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def configure(environ: Mapping[str, str], name: str) -> None:
-    """Sets up the exporter; call it once, before the first span. Raises SettingsError if that is not possible."""
+    """Sets up the exporter. Must be called once, before the first span. Raises SettingsError if this fails."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
     insights = environ.get("APPLICATIONINSIGHTS_CONNECTION_STRING", "").strip()
@@ -110,7 +110,7 @@ def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[st
 
 
 def current() -> str | None:
-    """Returns the `traceparent` of the current span, for a child process; None without one."""
+    """Returns the `traceparent` of the current span, for a child process; None if no span is active."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier)
     return carrier.get("traceparent")

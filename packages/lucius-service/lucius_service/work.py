@@ -45,7 +45,7 @@ class Worker(Protocol):
     """Runs the work of attempts. Cancelling `run` ends the work, by force if necessary."""
 
     async def start(self) -> None:
-        """Prepares the step. Raises its errors."""
+        """Prepares the step. Raises errors of the step."""
 
     async def run(self, directive: Directive, watch: Watch, stopping: asyncio.Event) -> Work:
         """Runs the work. `stopping` is set with `watch.cancelled`. Raises StepFailed, and any error of a bug in the

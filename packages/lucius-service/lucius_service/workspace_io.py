@@ -66,7 +66,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Returns the last segment of its path."""
+        """Returns the last segment of the blob's path."""
         return unquote(urlsplit(self.uri).path).rsplit("/", 1)[-1]
 
 
@@ -95,7 +95,7 @@ class Workspace:
     def read(self, uri: str, tenant_id: str | None = None) -> Document:
         """Reads a blob. Raises FailedFinal, and FailedRetry if storage does not respond.
 
-        `tenant_id`: another tenant's result is refused; if None, any blob is read.
+        `tenant_id` refuses results of other tenants; None reads any blob.
         """
         blob = self._blob(uri)
         with storage_faults():
@@ -124,7 +124,7 @@ class Workspace:
         return uri
 
     def write_once(self, base_uri: str, name: str, data: bytes, content_type: str) -> bytes:
-        """Writes `name` under `base_uri` unless it exists. Returns the content that is stored afterwards."""
+        """Writes `name` under `base_uri` unless the blob exists. Returns the content that is stored afterwards."""
         uri = blob_uri(base_uri, name)
         try:
             self._upload(uri, data, content_type, overwrite=False)
@@ -133,7 +133,7 @@ class Workspace:
         return data
 
     def metadata(self, uri: str) -> dict[str, str]:
-        """Returns the metadata of a blob; of a missing one, none."""
+        """Returns the metadata of a blob; {} if the blob is missing."""
         with storage_faults():
             try:
                 return self._blob(uri).get_blob_properties().metadata or {}
@@ -141,8 +141,8 @@ class Workspace:
                 return {}
 
     def set_metadata(self, uri: str, metadata: dict[str, str]) -> bool:
-        """Replaces the metadata of a blob, which changes its ETag. Returns `False` if there is no blob, or if it cannot
-        be changed, for instance under an immutability policy.
+        """Replaces the metadata of a blob, which changes its ETag. Returns `False` if the blob is missing, or cannot be
+        changed, for instance under an immutability policy.
         """
         with storage_faults():
             try:
@@ -154,9 +154,9 @@ class Workspace:
     def copy(self, source_uri: str, target_uri: str, owner: Owner) -> str:
         """Copies a blob of any size with its content type. Returns `sha256:{hex}` of its content.
 
-        The copy has `owner` as metadata. Only a blob of the same job is replaced; the write is conditional, so that one
-        of two jobs that write at once fails. A blob is replaced as a whole: a reader sees the previous content or the
-        complete copy.
+        The copy has `owner` as metadata. Only a blob of the same job is replaced. The write is conditional, so if two
+        jobs write at the same time, one write fails. A blob is replaced as a whole: a reader sees the previous content
+        or the complete copy.
 
         Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and other StepFailed.
         """
@@ -180,8 +180,8 @@ class Workspace:
     def check_reference(self, uri: str, workspace_uri: str) -> None:
         """Raises FailedFinal if the attempt that works in `workspace_uri` must not use blobs under `uri`.
 
-        These are blobs of another account, and in the workspace of another tenant. The folder of a tenant is the first
-        three segments of its attempts' `workspace_ref`: container, system and tenant.
+        The attempt must not use blobs of another account or in the workspace of another tenant. The folder of a tenant
+        is the first three segments of `workspace_ref`: container, system and tenant.
         """
         own = self._path(workspace_uri).split("/")[:3]
         path = self._path(uri).split("/")
@@ -189,7 +189,7 @@ class Workspace:
             raise FailedFinal(REF_UNSUPPORTED, f"the reference is in another tenant's workspace: {uri[:300]}")
 
     def find(self, base_uri: str, name: str) -> bytes | None:
-        """Returns the content of `name` under `base_uri`; None if it does not exist."""
+        """Returns the content of `name` under `base_uri`; None if the blob does not exist."""
         try:
             return self.read(blob_uri(base_uri, name)).data
         except FailedFinal as fault:

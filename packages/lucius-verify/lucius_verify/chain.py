@@ -1,15 +1,15 @@
 """Level 2: the chain of a job's events, and the rows that follow from it.
 
-It shares no code with the app that wrote the history.
+This module shares no code with the app that wrote the history.
 
 - All digests are SHA-256 over the canonical JSON of RFC 8785.
-- The `hash` of an event is the digest of its fields but `hash`, `data` and `salt`, in whose place `data_digest` stands.
-  This is the SHA-256 of the bytes of `salt` and the canonical JSON of `data`. Among the fields is `prev_hash`, the hash
-  of the event before; the first one is empty. The JOB row names the hash of the last event.
+- The `hash` of an event is the digest of its fields, with `data_digest` instead of `hash`, `data` and `salt`.
+  `data_digest` is the SHA-256 of the bytes of `salt` and the canonical JSON of `data`. The field `prev_hash` is the
+  hash of the previous event; it is empty in the first event. The JOB row has the hash of the last event.
 - An event whose content is withheld has `data_digest` and neither `data` nor `salt`.
 - A column that has the value of every new row is left out of a row.
-- The first event holds the digest of the rows as created (`data.rows`), and each event the columns that it changed
-  (`data.changes`). So the rows can be taken back to their first state, and computed again from it.
+- The first event has the digest of the created rows (`data.rows`). Each event has the columns that it changed
+  (`data.changes`). So the verifier can restore the created rows, and compute the present rows from them.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def event_hash(event: Row) -> str:
 
 
 def check_job(history: History) -> Fault | None:
-    """Returns the first broken link of a job's chain, its end, or its rows. A value of a wrong type raises any
-    error.
+    """Returns the first broken link of a job's chain, of its terminal state, or of its rows.
+
+    A value of a wrong type raises one of many errors.
     """
     return check_events(history) or _head(history) or _outcome(history) or _rows(history)
 
@@ -186,9 +187,9 @@ def _recorded(row: Row) -> Row:
 
 
 def check_entry(before: Row | None, entry: Row) -> str | None:
-    """Returns why a log entry of a quota or an incident does not follow the one before it; None if it does.
+    """Returns the fault of a log entry of a quota or an incident that does not follow `before`; None if it follows.
 
-    Old entries are deleted, so the first present one can have any number.
+    Old entries are deleted, so the first present entry can have any number.
     """
     content = {name: value for name, value in entry.items() if name not in ("log", "hash")}
     content["at"] = datetime.fromisoformat(entry["at"]).astimezone(UTC).isoformat(timespec="microseconds")

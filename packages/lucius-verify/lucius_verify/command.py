@@ -1,4 +1,4 @@
-"""`lucius-verify BUNDLE`: prints the verdict on a bundle, and exits with its code."""
+"""`lucius-verify BUNDLE`: prints the report on a bundle, and exits with the code of its verdict."""
 
 from __future__ import annotations
 

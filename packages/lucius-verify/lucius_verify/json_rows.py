@@ -1,4 +1,4 @@
-"""Parses untrusted JSON, strictly and with limits of depth and size; and makes its canonical form (RFC 8785)."""
+"""Parses untrusted JSON, strictly and with limits of depth and size, and formats canonical JSON (RFC 8785)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_object(text: bytes, file: str, row: int | None = None) -> Row:
 
 
 def canonical(value: Json) -> bytes:
-    """Returns the form of RFC 8785; an integer past 2^53 counts as the nearest double."""
+    """Returns the canonical JSON (RFC 8785). An integer above 2^53 becomes the nearest double."""
     return rfc8785.dumps(_with_doubles(value))
 
 

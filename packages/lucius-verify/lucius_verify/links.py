@@ -27,7 +27,7 @@ def links_of(job: Row) -> Iterator[Row]:
 
 
 class Links:
-    """The columns of linked jobs, until all are read."""
+    """The columns of linked jobs, for the comparison after all jobs are read."""
 
     def __init__(self, rows: Iterator[tuple[int, Row]]) -> None:
         """Reads the rows of `links.jsonl`. Raises Unreadable."""

@@ -1,10 +1,10 @@
 """Level 3: executes each event again with the app's own transition function (`shared.core.jobs.decide.apply`).
 
-The rows begin as created. The occurrence (cause, reply, control, verdicts of quotas, time, lease) is taken from the
-event. Its effects (states, counts, due times, changes) must be equal, column by column.
+The rows begin as created. The verifier reads the occurrence (cause, reply, control, verdicts of quotas, time, lease)
+from the event. The computed event must have the same effects (states, counts, due times, changes) in every column.
 
-A history has the digest of a lease and never the lease. So the verifier uses the digest as the lease, and replaces the
-digests of these digests before it compares them.
+A history has the digest of a lease, but not the lease. So the verifier executes with placeholders for leases, and
+replaces their digests by the digests of the history before the comparison.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _CREATED_AS = {
 def execute(history: History) -> tuple[int, Fault | None]:
     """Executes a job's events again, up to the first withheld one.
 
-    Returns the number of executed events, and the first that could not have happened.
+    Returns the number of executed events, and the fault of the first event that could not have happened.
     """
     seq = 1
     try:

@@ -29,7 +29,7 @@ Run = Callable[[str, bytes], Row]
 
 
 class NotRun(Exception):
-    """The step was not run to its end; the message says why."""
+    """The run of the step did not end with a RESULT. The message is the reason."""
 
 
 def read_job(path: Path, job_id: str) -> History:
@@ -41,14 +41,14 @@ def read_job(path: Path, job_id: str) -> History:
 
 
 def account_of(history: History) -> str:
-    """Returns the URL of the storage account that the job worked in: its workspace is `URL/CONTAINER/SYSTEM/TENANT`."""
+    """Returns the URL of the job's storage account. The workspace of a job is `URL/CONTAINER/SYSTEM/TENANT`."""
     return str(history.job.get("workspace_base")).rsplit("/", 3)[0]
 
 
 def replay(history: History, run: Run) -> list[ComparedStep]:
     """Runs each step that succeeded by `run`, which may raise NotRun, and compares the RESULTs.
 
-    The history must be verified. Raises ValueError if the bundle withholds what a step needs.
+    The history must be verified. Raises ValueError if the bundle withholds payloads and references.
     """
     if history.withheld:
         raise ValueError("the bundle withholds payloads and references; export the bundle again with --with-content")

@@ -26,7 +26,7 @@ Place = Callable[[int, str], Fault]
 
 
 class SignedHeads:
-    """Heads by job or log. They are filled while the bundle is read, and then compared with its histories."""
+    """Heads by job or log, which are read with the bundle and then compared with its histories."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -71,7 +71,7 @@ class SignedHeads:
                 raise Unreadable(f"the bundle has heads of more than {MAX_NAMES} jobs and logs", member.name, number)
 
     def read_envelope(self, member: Tarball, manifest: Row, digests: Mapping[str, str]) -> None:
-        """Reads a file of `signatures/`. `digests`: those of the earlier files. Raises Unreadable."""
+        """Reads a file of `signatures/`. `digests`: SHA-256 of each earlier file, by name. Raises Unreadable."""
         document = parse_object(member.whole(_MAX_SIGNATURE), member.name)
         try:
             if member.name.endswith("/keys.json"):
@@ -142,7 +142,7 @@ class SignedHeads:
         return None
 
     def newest(self, name: str) -> int:
-        """Returns the number of the newest signed row; 0: none is signed."""
+        """Returns the number of the newest signed row; 0 if no row is signed."""
         return max((seq for seq, _ in _HEAD.iter_unpack(self._heads.get(name, b""))), default=0)
 
     def omitted_job(self) -> str | None:

@@ -1,7 +1,8 @@
 """Signed statements: DSSE envelopes around in-toto statements, by ECDSA keys on P-256.
 
-`docs/guides/audit.md` describes them. https://github.com/secure-systems-lab/dsse/blob/master/protocol.md has the
-envelope, https://in-toto.io/Statement/v1 the statement.
+`docs/guides/audit.md` describes the statements of LUCIUS.
+https://github.com/secure-systems-lab/dsse/blob/master/protocol.md defines the envelope, and
+https://in-toto.io/Statement/v1 defines the statement.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Key = ec.EllipticCurvePublicKey
 
 
 class NotValid(Exception):
-    """The envelope, its signature or its statement is not valid: the message says why."""
+    """The envelope, its signature or its statement is invalid. The message is the reason."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """`verify`: the four levels of a bundle, from the file alone.
 
-1. Bytes: the files match the manifest, the signatures are valid, the signed heads are those of the histories.
-2. Chain and ends: each job's events have no gap and hash correctly, each completed job has its outcome, totals match.
+1. Bytes: the files match the manifest, the signatures are valid, and the signed heads match the histories.
+2. Chain: each job's events have no gap and correct hashes, each ended job has its outcome, and the totals match.
 3. Possible: each event is executed again by the app's own transition function.
 4. Complete: every signed head of the window has its job in the bundle, and every job has a signed head.
 """
@@ -37,7 +37,7 @@ def verify(path: Path, *, job: str | None = None, keys: Iterable[str] = (), head
     """Verifies a bundle, or the bundle of one job.
 
     `job` limits levels 2 and 3 to one job. `keys`: files with public keys, or key ids, that the user trusts. `head`:
-    the hash that the job's last event must have, from a separate record. Raises ValueError for a wrong option.
+    the hash that the job's last event must have, from a separate record. Raises ValueError for an invalid option.
     """
     known = Keys(keys)
     try:

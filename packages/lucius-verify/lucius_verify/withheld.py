@@ -1,7 +1,7 @@
 """Content that an export withholds unless it is requested: payloads, error texts, and query strings of references.
 
-An event whose `data` has such content is exported with the digest of `data` instead, which its hash covers. So the
-chain can be verified, and no reader can guess the withheld content.
+If the `data` of an event has such content, the export has `data_digest` instead of `data`. The hash of the event covers
+the digest, so a reader can verify the chain but cannot guess the content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_SERVICES = frozenset({"RESULT", "REPLY_IGNORED"})
 
 
 def without_content(line: Row, events: list[Row]) -> tuple[Row, list[Row]]:
-    """Returns a row of `jobs.jsonl` and its events without content. `withheld` of the row names its columns."""
+    """Returns a row of `jobs.jsonl` and its events without content. `withheld` in the row names the removed columns."""
     kept = [_event(event) for event in events]
     own = {text for event in kept for text in _error_texts(event.get("data"))}
     withheld: list[str] = []

@@ -24,7 +24,7 @@ from lucius_verify.withheld import without_content
 
 @dataclass(frozen=True)
 class Signed:
-    """The statements that the server signed; all empty if it signs nothing."""
+    """The statements that the server signed. All fields are empty if the server signs nothing."""
 
     #: DSSE envelopes of the pages of heads, in order
     pages: Iterable[Row] = ()
@@ -78,7 +78,7 @@ def write_bundle(
     signed: Signed | None = None,
     with_content: bool = False,
 ) -> Row:
-    """Writes `output` and returns its manifest. A file of that name is replaced completely.
+    """Writes `output` and returns its manifest. Replaces an existing file completely.
 
     `manifest` has tenant, since, until, created_at and program. `jobs`: bundles of one job, in order of their ids.
     `logs`: entries of the logs of quotas and incidents with their `log`. Without `with_content`, payloads, error texts

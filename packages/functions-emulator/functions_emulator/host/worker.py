@@ -121,7 +121,7 @@ class Worker:
                     results.append(error)
                 if (took_s := monotonic() - started) > BLOCKED_AFTER_S:
                     _LOG.warning(
-                        "the orchestrator %s took %.1f s in one episode; an orchestrator must only yield, never block or wait",
+                        "the orchestrator %s took %.1f s in one episode; orchestrators must only yield, never block",
                         function.name,
                         took_s,
                     )

@@ -1,4 +1,4 @@
-"""`lucius service`: commands for teams that write a platform service. `lucius` loads it by its entry point."""
+"""`lucius service`: commands for teams that write a platform service. `lucius` loads this module by its entry point."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def load(
 
 
 def read_sample(path: Path) -> dict[str, Any]:
-    """Reads the fields of a directive from a file. Exits with code 2 and one line if it is not valid."""
+    """Reads the fields of a directive from a file. Exits with code 2 and one line if the file is invalid."""
     try:
         sample = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -1,8 +1,8 @@
 """Writes a new service, into a checkout of LUCIUS or into a new folder.
 
-In a checkout the service is `platform_service/NAME`, and protocol, payload schema and topology entry are added where
-LUCIUS reads them. Elsewhere all files are in the folder NAME; the operator of LUCIUS must install the protocol files
-and the topology entry.
+In a checkout the service is `platform_service/NAME`. Protocol, payload schema and topology entry are added to the files
+of LUCIUS. Otherwise all files are in the folder NAME, and the operator of LUCIUS must install the protocol files and
+the topology entry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`lucius pack`: commands for teams that write a pack. `lucius` loads it by its entry point."""
+"""`lucius pack`: commands for teams that write a pack. `lucius` loads this module by its entry point."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Bench:
             raise NotRun(f"--callback {url} cannot be served ({_line(error)})") from None
 
     def of(self, directive: Json, *kinds: str) -> list[Reply]:
-        """Returns the replies to a job so far on the lane of the directive, of these types or all, in order."""
+        """Returns the replies so far to the directive's job on its lane, in order, of the types `kinds` or of all."""
         return [
             each
             for each in self.anywhere(directive)
@@ -202,7 +202,7 @@ class Bench:
     async def reply(
         self, directive: Json, kind: str, *, attempt: int | None = None, within_s: float = 0
     ) -> Reply | None:
-        """Waits for the first reply of this type (and attempt); None if it did not arrive."""
+        """Returns the first reply of this type and attempt, after a wait; None if it did not arrive in time."""
         wait_s = within_s or (self.options.ack_s if kind == "ACK" else self.options.result_s)
 
         def found() -> Reply | None:
@@ -221,7 +221,7 @@ class Bench:
         return condition()
 
     async def settle(self) -> None:
-        """Waits until no reply that breaks the contract can still arrive."""
+        """Waits until replies that break the contract must have arrived."""
         await asyncio.sleep(self.options.settle_s)
 
     # Directives
@@ -290,7 +290,7 @@ class Bench:
         await self._lanes[lane].send(message)
 
     async def dead_letter(self, message_id: str, within_s: float) -> ServiceBusReceivedMessage | None:
-        """Waits for the dead letter of a message; None if it did not arrive."""
+        """Returns the dead letter of a message, after a wait; None if it did not arrive in time."""
         deadline = time.monotonic() + within_s
         while True:
             for message in await self._lanes[self.options.lane].messages(dead=True):
@@ -301,7 +301,7 @@ class Bench:
             await asyncio.sleep(0.2)
 
     async def is_settled(self, directive: Json, within_s: float) -> bool:
-        """Returns whether no message of the job is left in the subscription."""
+        """Returns whether all messages of the job have left the subscription."""
         deadline = time.monotonic() + within_s
         job, lane = directive["jobId"].encode(), self._lanes[directive["lane"]]
         while any(job in b"".join(message.body) for message in await lane.messages(dead=False)):
@@ -313,7 +313,7 @@ class Bench:
     # Blobs
 
     async def content(self, uri: str) -> bytes | None:
-        """Returns the content of a blob; None if it does not exist in the account."""
+        """Returns the content of a blob; None if the blob does not exist in the account."""
         return await asyncio.to_thread(self._blobs.content, uri)
 
     async def written(self) -> list[str]:
@@ -327,7 +327,7 @@ class Bench:
     # The process of the service
 
     def start(self) -> None:
-        """Starts the service by its command, and waits until it acknowledges."""
+        """Starts the service by its command, and waits until the service sends an ACK."""
         command = self.options.command
         if command is None:
             return
@@ -339,7 +339,7 @@ class Bench:
             raise NotRun(f"--command {command}: {_line(error)}") from None
 
     def kill(self) -> None:
-        """Kills the process and its children (SIGKILL), and waits for their end."""
+        """Kills the process and its children (SIGKILL), and waits until all have ended."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -347,7 +347,7 @@ class Bench:
             self._process = None
 
     async def stop(self) -> int | None:
-        """Stops the process (SIGTERM). Returns the exit code, or None if it did not end in time."""
+        """Stops the process (SIGTERM). Returns the exit code, or None if the process did not end within `stop_s`."""
         assert self._process is not None
         process = self._process
         process.terminate()
@@ -358,7 +358,7 @@ class Bench:
 
     @property
     def has_ended(self) -> bool:
-        """Returns whether the service was started here and has ended by itself."""
+        """Returns whether this verification started the service, and the service has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
 

@@ -45,7 +45,7 @@ class Blobs:
             return None
 
     def remember(self) -> None:
-        """Notes the existing blobs with their ETags. Times would not do, since clocks differ."""
+        """Records the existing blobs with their ETags. Times are not compared, since clocks differ."""
         self._known = self._listed()
 
     def written(self) -> list[str]:
@@ -54,7 +54,7 @@ class Blobs:
 
     @property
     def lists_containers(self) -> bool:
-        """Returns whether the connection can list the containers of the account; else only those of the contract are
+        """Returns whether the connection can list the containers of the account. If not, only the contract's are
         searched.
         """
         try:

@@ -1,6 +1,7 @@
 """The rules of the contract, one check per rule. A check raises Wrong, or Skipped if it cannot run.
 
-`FAST` checks end at once, `SLOW` ones need a sample whose work takes some seconds, `STOPPED` ones stop the service.
+`FAST` checks need only the sample. `SLOW` checks need a slow sample, whose work takes more than twice `--cadence`.
+`STOPPED` checks stop the service.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _IDENTITY = ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")
 
 
 async def identity(bench: Bench) -> None:
-    """Every reply has the ids, the tenant, the attempt and the lease of its directive."""
+    """Checks that every reply has the ids, the tenant, the attempt and the lease of its directive."""
     directive = bench.directive()
     await bench.send(directive)
     await result_of(bench, directive)
@@ -42,7 +43,7 @@ async def identity(bench: Bench) -> None:
 
 
 async def one_result(bench: Bench) -> None:
-    """An attempt has one RESULT, SUCCEEDED for the sample, and no ACK comes after it."""
+    """Checks that an attempt has one RESULT, which is SUCCEEDED for the sample, and that no ACK follows the RESULT."""
     directive = bench.directive()
     await bench.send(directive)
     result = await result_of(bench, directive)
@@ -55,7 +56,7 @@ async def one_result(bench: Bench) -> None:
 
 
 async def lanes(bench: Bench) -> None:
-    """The replies to a directive come on the lane of the directive. It sends one on a second lane."""
+    """Sends a directive on a second lane, and checks that the replies come on the same lane."""
     lane = bench.other_lane
     if lane is None:
         raise Skipped(f"the bus has no lane next to {bench.options.lane}")
@@ -77,10 +78,10 @@ async def lanes(bench: Bench) -> None:
 
 
 async def heartbeats_end(bench: Bench) -> None:
-    """No HEARTBEAT follows the RESULT of an attempt, for longer than the service's interval between two.
+    """Checks that no HEARTBEAT follows the RESULT of an attempt.
 
-    It looks at all attempts so far and waits only until the first RESULT is old enough: 1.5 intervals, as measured
-    with the slow sample, else `--cadence`.
+    The check reads the replies of all attempts so far. It waits until the first RESULT is 1.5 measured heartbeat
+    intervals old, or `--cadence` seconds if no interval was measured.
     """
     attempts = [_after_result(replies) for replies in bench.of_attempts()]
     results = [replies[0].at for replies in attempts if replies]
@@ -105,7 +106,7 @@ async def heartbeats_end(bench: Bench) -> None:
 
 
 async def duplicate_at_once(bench: Bench) -> None:
-    """A directive that is delivered twice at once is worked on once: every RESULT of it is the same."""
+    """Checks that the service executes a directive once that is sent twice in a row: all RESULTs are equal."""
     directive = bench.directive(slow=bench.options.slow is not None)
     await bench.send(directive)
     await bench.send(directive)
@@ -115,7 +116,7 @@ async def duplicate_at_once(bench: Bench) -> None:
 
 
 async def duplicate_later(bench: Bench) -> None:
-    """A directive that comes again after its RESULT is not worked on again: its RESULT is sent again, as it was."""
+    """Checks that a directive that is sent again after its RESULT gets the same RESULT, without a second execution."""
     directive = bench.directive()
     await bench.send(directive)
     await result_of(bench, directive)
@@ -127,7 +128,7 @@ async def duplicate_later(bench: Bench) -> None:
 
 
 async def stale_attempt(bench: Bench) -> None:
-    """After a newer attempt, an older one of the step is not worked on."""
+    """Checks that the service does not execute an attempt after a newer attempt of the same step."""
     newer = bench.directive(attempt_no=2)
     await bench.send(newer)
     await result_of(bench, newer)
@@ -142,7 +143,7 @@ async def stale_attempt(bench: Bench) -> None:
 
 
 async def malformed(bench: Bench) -> None:
-    """A message that is not a directive is dead-lettered at once, with a reason."""
+    """Checks that the service dead-letters a message that is not a directive, with a reason, on the first delivery."""
     for what, body in (
         ("a body that is not JSON", b"not json"),
         ("a directive without jobId", json.dumps({**bench.directive(), "jobId": None}).encode()),
@@ -152,12 +153,12 @@ async def malformed(bench: Bench) -> None:
 
 
 async def misrouted(bench: Bench) -> None:
-    """A directive of another step type is dead-lettered at once, with a reason."""
+    """Checks that the service dead-letters a directive of another step type, with a reason, on the first delivery."""
     await expect_dead_letter(bench, bench.directive(step_type="VERIFY_OTHER"), "a directive of another step type")
 
 
 async def unknown_fields(bench: Bench) -> None:
-    """Fields that the contract does not name yet are ignored."""
+    """Checks that the service ignores fields that the contract does not name."""
     directive = bench.directive(verify_new_field={"a": [1]}, verify_other=None)
     await bench.send(directive)
     result = await result_of(bench, directive)
@@ -165,7 +166,7 @@ async def unknown_fields(bench: Bench) -> None:
 
 
 async def trace(bench: Bench) -> None:
-    """Replies have the correlation id of their directive, and a traceparent of its trace."""
+    """Checks that replies have the correlation id and the trace id of their directive."""
     directive = bench.directive()
     await bench.send(directive)
     await result_of(bench, directive)
@@ -176,7 +177,7 @@ async def trace(bench: Bench) -> None:
 
 
 async def final_result(bench: Bench) -> None:
-    """A final result is copied to `{output_ref}/{jobId}/`, or to the blob that `output_ref` names; others are not."""
+    """Checks that only a final result is copied to `{output_ref}/{jobId}/`, or to the blob that `output_ref` names."""
     plain, folder = bench.directive(), bench.directive(final=True)
     named_uri = f"{folder['output_ref']['uri']}/named-{uuid4().hex}.json"
     named = bench.directive(final=True, output_ref={"uri": named_uri})
@@ -198,7 +199,7 @@ async def final_result(bench: Bench) -> None:
 
 
 async def unwritable_output(bench: Bench) -> None:
-    """If the `output_ref` of a final result cannot be written, the RESULT is a failure with a reason."""
+    """Checks that the RESULT has an error code if the service cannot write to the `output_ref` of a final result."""
     directive = bench.directive(final=True, output_ref={"uri": "https://verify.invalid/results/none"})
     await bench.send(directive)
     result = (await result_of(bench, directive)).body
@@ -209,7 +210,7 @@ async def unwritable_output(bench: Bench) -> None:
 
 
 async def places(bench: Bench) -> None:
-    """The result lies under `workspace_ref`, and nothing is written elsewhere. It looks at all blobs of the run."""
+    """Checks that the result is a blob under `workspace_ref`."""
     directive = bench.directive()
     await bench.send(directive)
     result = (await result_of(bench, directive)).body
@@ -221,9 +222,9 @@ async def places(bench: Bench) -> None:
 
 
 async def stray_blobs(bench: Bench) -> None:
-    """All checks together wrote only into the folder of their tenant and under their `output_ref`.
+    """Checks that the service wrote only into the folder of the run's tenant and under the `output_ref` of the run.
 
-    It looks at all containers of the account, or at `workspace` and `results` if the connection cannot list them.
+    Reads the names in all containers, or in `workspace` and `results` if the connection cannot list containers.
     """
     own = (f"workspace/verify/{bench.tenant}/", f"results/{bench.run_id}/")
     for name in await bench.written():
@@ -234,7 +235,7 @@ async def stray_blobs(bench: Bench) -> None:
 
 
 async def artifacts(bench: Bench) -> None:
-    """Artifacts and digests in RESULT are those of the blobs that they name."""
+    """Checks that the artifacts and digests in RESULT match their blobs."""
     directive = bench.directive()
     await bench.send(directive)
     result = (await result_of(bench, directive)).body
@@ -255,7 +256,7 @@ async def artifacts(bench: Bench) -> None:
 
 
 async def acknowledges(bench: Bench) -> None:
-    """ACK comes in time, and well before the work ends."""
+    """Checks that ACK comes within `ack_s`, and at least 0.5 seconds before RESULT."""
     directive = bench.directive(slow=True)
     await bench.send(directive)
     first = await bench.reply(directive, "ACK")
@@ -271,7 +272,7 @@ async def acknowledges(bench: Bench) -> None:
 
 
 async def heartbeats(bench: Bench) -> None:
-    """While an attempt waits or is worked on, heartbeats come within their cadence."""
+    """Checks that replies come at least every two cadences until the attempt ends."""
     directive = bench.directive(slow=True)
     await bench.send(directive)
     result = await result_of(bench, directive)
@@ -289,7 +290,7 @@ async def heartbeats(bench: Bench) -> None:
 
 
 async def newer_attempt(bench: Bench) -> None:
-    """A newer attempt of a step is worked on while an older one is in flight, and its RESULT has its own lease."""
+    """Checks that a newer attempt of a step has a RESULT while an older attempt is in flight."""
     first = bench.directive(slow=True)
     second = bench.directive(slow=True, jobId=first["jobId"], attempt_no=2)
     await bench.send(first)
@@ -300,7 +301,7 @@ async def newer_attempt(bench: Bench) -> None:
 
 
 async def killed(bench: Bench) -> None:
-    """SIGKILL during the work loses nothing: another process gets the directive, and there is one RESULT."""
+    """Checks that after SIGKILL during the work another process gets the directive and sends one RESULT."""
     directive = bench.directive(slow=True)
     await bench.send(directive)
     if await bench.reply(directive, "ACK") is None:
@@ -315,7 +316,7 @@ async def killed(bench: Bench) -> None:
 
 
 async def duplicate_after_restart(bench: Bench) -> None:
-    """A process that did not do the work sends the RESULT again, as it was."""
+    """Checks that a process that did not do the work sends the same RESULT again."""
     directive = bench.directive()
     await bench.send(directive)
     await result_of(bench, directive)
@@ -329,7 +330,7 @@ async def duplicate_after_restart(bench: Bench) -> None:
 
 
 async def drained(bench: Bench) -> None:
-    """After SIGTERM running work ends or goes back to the bus, and the exit code is 0."""
+    """Checks that after SIGTERM the exit code is 0, and that running work ends or returns to the bus."""
     directive = bench.directive(slow=True)
     await bench.send(directive)
     if await bench.reply(directive, "ACK") is None:

@@ -21,7 +21,7 @@ class Skipped(Exception):
 
 
 async def result_of(bench: Bench, directive: Json) -> Reply:
-    """Returns the RESULT of the directive's attempt. Raises Wrong if it does not arrive, or is not valid."""
+    """Returns the RESULT of the directive's attempt. Raises Wrong if the RESULT is invalid or does not arrive."""
     result = await bench.reply(directive, "RESULT", attempt=directive["attempt_no"])
     if result is None:
         ended = "; the service has ended" if bench.has_ended else ""
@@ -32,7 +32,7 @@ async def result_of(bench: Bench, directive: Json) -> Reply:
 
 
 def again(bench: Bench) -> str:
-    """Describes the wait for a directive that is delivered again, and says if a lock may last longer."""
+    """Describes the wait for a second delivery in seconds. Adds a hint if a message lock can last longer."""
     waited_s = bench.options.again_s
     hint = "" if waited_s > LONGEST_LOCK_S else f" (a message lock can last {LONGEST_LOCK_S:g} s; set a longer --wait)"
     return f"{waited_s:g} s{hint}"
@@ -50,7 +50,7 @@ async def expect_same_result(bench: Bench, directive: Json) -> None:
 
 
 async def expect_dead_letter(bench: Bench, body: Json | bytes, what: str) -> None:
-    """Sends a message, and raises Wrong if it is not dead-lettered at once with a reason."""
+    """Sends a message. Raises Wrong if the message is not dead-lettered with a reason on the first delivery."""
     message_id = uuid4().hex
     await bench.send(body, message_id)
     dead = await bench.dead_letter(message_id, bench.options.ack_s)
@@ -63,19 +63,19 @@ async def expect_dead_letter(bench: Bench, body: Json | bytes, what: str) -> Non
 
 
 def expect(expected: Any, actual: Any, what: str) -> None:
-    """Raises Wrong with both values if they differ."""
+    """Raises Wrong with both values if the values differ."""
     if expected != actual:
         raise Wrong(f"{what} is {actual!r}, not {expected!r}")
 
 
 def uri_of(body: Json, name: str) -> str | None:
-    """Returns the URI of a reference, which may be an object or a string."""
+    """Returns the URI of a reference, which can be an object or a string; None without a URI."""
     reference = body.get(name)
     uri = reference.get("uri") if isinstance(reference, dict) else reference
     return uri if isinstance(uri, str) and urlsplit(uri).scheme else None
 
 
 def trace_id(body: Json) -> str | None:
-    """Returns the trace id of `traceparent`; None if there is none."""
+    """Returns the trace id of `traceparent`; None if it is missing or malformed."""
     parts = str(body.get("traceparent") or "").split("-")
     return parts[1] if len(parts) == 4 else None

@@ -28,7 +28,7 @@ class Replies(list[Reply]):
     """All replies so far."""
 
     def take(self, body: bytes, lane: int | None = None, number: int = 0) -> None:
-        """Notes a reply. Replies of a lane keep the order of the bus, and a repeated delivery counts once.
+        """Records a reply. Replies of a lane keep the order of the bus, and a repeated delivery counts once.
 
         The SDK returns messages to the bus that arrive between two of its receives, so a later message may arrive
         first.
