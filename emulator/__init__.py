@@ -1,5 +1,5 @@
 """Local emulators of Azure: the Functions host with Durable, Service Bus, and a command that runs them all.
 
-They run the real function app with its real bindings and Microsoft's own SDKs over the real wire protocols. For
-development and tests only.
+The emulators run the real function app with its real bindings, and Microsoft's own SDKs over the real wire protocols.
+They are for development and tests only.
 """

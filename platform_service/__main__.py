@@ -20,7 +20,7 @@ def names() -> list[str]:
 
 
 def build(name: str, environ: Mapping[str, str]) -> Step:
-    """Returns the step of a service. Each service imports only its own libraries, since they take time and memory."""
+    """Returns the step of a service. Each service imports only its own libraries, which take time and memory."""
     step: Step = importlib.import_module(f"platform_service.{name}.step").build(environ)
     return step
 

@@ -76,7 +76,7 @@ def _anybody_executes(path: Path) -> bool:
 
 
 def read_pack_folders(environ: Mapping[str, str]) -> list[Path]:
-    """Reads the folders with further packs, separated by colons. Raises SettingsError for one that does not exist."""
+    """Reads the folders with further packs, separated by colons. Raises SettingsError if a folder does not exist."""
     folders = [Path(each) for each in environ.get("LUCIUS_PACKS_PATH", "").split(os.pathsep) if each.strip()]
     for folder in folders:
         if not folder.is_dir():
@@ -85,7 +85,7 @@ def read_pack_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def read_ocr_threads(environ: Mapping[str, str]) -> int:
-    """Reads the number of pages of a document that are recognised at once. Raises SettingsError."""
+    """Reads the number of pages of a document that are recognised concurrently. Raises SettingsError."""
     return whole_number(environ, "LUCIUS_OCR_THREADS", 1, 1, 64)
 
 

@@ -13,5 +13,5 @@ _NAMES = (
 
 
 def find_browser() -> str | None:
-    """Returns the path of the first browser that is installed; None if there is none."""
+    """Returns the path of the first installed browser; None if no browser is installed."""
     return next(filter(None, map(shutil.which, _NAMES)), None)

@@ -13,9 +13,9 @@ from typing import Any
 
 
 def find(listing: dict[str, Any], commit: str) -> int | None:
-    """Returns the id of the run that kept the package of a commit; None if there is none.
+    """Returns the id of the run that stored the package of a commit; None if no run stored it.
 
-    It accepts runs of this repository's main only: any author of a pull request can keep a file with any name in a run.
+    Accepts only runs of this repository's main, since any author of a pull request can store a file in a run.
     """
     for artifact in listing["artifacts"]:
         run = artifact["workflow_run"]

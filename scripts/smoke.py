@@ -1,9 +1,9 @@
 """Submits one document to a running LUCIUS and waits for SUCCEEDED: the last step of every deployment.
 
-On a laptop, next to `make up`:  .venv/bin/python scripts/smoke.py
+With a local `make up`:          .venv/bin/python scripts/smoke.py
 Against Azure, signed in by az:  .venv/bin/python scripts/smoke.py --api https://... --blobs https://... --audience ID
 
-Exit codes: 0 the job SUCCEEDED, 1 it did not or took too long, 2 wrong usage, 3 no response of API or blob store.
+Exits with 0 if the job SUCCEEDED, 1 if not, 2 for an invalid argument, and 3 if the API or the store does not respond.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\
 
 
 class Away(Exception):
-    """The API or the blob store does not respond; the message names it."""
+    """The API or the blob store does not respond. The message names the missing one."""
 
 
 class Failed(Exception):
-    """The job did not succeed; the message has its events."""
+    """The job did not succeed. The message has the job's events."""
 
 
 def write(text: str, *, stderr: bool = False) -> None:
@@ -113,7 +113,7 @@ def upload(blobs: str, connection: str, container: str, document: Path, tenant: 
 
 
 def wait_ready(api: Api, deadline: float) -> None:
-    """Waits until the app is ready; it may have been deployed seconds ago."""
+    """Waits until the app is ready, since a deployment may have ended seconds ago."""
     while True:
         try:
             api.call("GET", "/v1/health/ready")

@@ -54,7 +54,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first event of a job that differs. None on one side: its history has ended."""
+    """The first event of a job that differs. None on one side if that history has ended."""
 
     place: int
     job_id: str

@@ -123,7 +123,7 @@ class Durable:
         return self.engine.reports.waiting_for(instance_id)
 
     def hung(self) -> list[str]:
-        """Returns the orchestrations that would hang for ever in Azure."""
+        """Returns the orchestrations that never end in Azure."""
         self._note_stalls()
         return self.stalls
 

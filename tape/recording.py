@@ -36,7 +36,7 @@ _CONTROLS = {
 
 
 class TapeError(Exception):
-    """The tape cannot be played; the message has the reason."""
+    """The tape cannot be played. The message is the reason."""
 
 
 def read_histories(path: Path) -> Iterator[History]:
@@ -81,7 +81,7 @@ class RecordedJob:
 
     @property
     def starts_at(self) -> datetime:
-        """Returns when it is submitted: its creation, or its admission if it waited for a quota; a tape has no quotas.
+        """Returns the time of submission: of the creation, or of the admission if the job waited for a quota.
 
         A job that waits for other jobs waits for them here too.
         """
@@ -102,7 +102,7 @@ class RecordedJob:
 
     @property
     def needs(self) -> Sequence[str]:
-        """Returns the jobs that it redrives, replays or waits for."""
+        """Returns the jobs that this job redrives, replays or waits for."""
         origin = self.job.get("redrive_of") or self.job.get("replay_of")
         return (*self.dependencies, origin) if origin else self.dependencies
 

@@ -1,4 +1,4 @@
-"""The `appconfig` subcommand: its options. It imports the program only when it runs."""
+"""The options of the `appconfig` subcommand, which imports the program only when it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C and returns 0; if it cannot start, writes one line to stderr and returns 1."""
+    """Serves until SIGTERM or Ctrl-C and returns 0. Returns 1, with one line on stderr, if the program cannot start."""
     from emulator.appconfig.program import run as run_program
 
     return run_program(args)

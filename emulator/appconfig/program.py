@@ -68,7 +68,7 @@ def application(file: SettingsFile) -> web.Application:
 
 @web.middleware
 async def _check_request(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Refuses unsigned requests: a client that forgets to sign fails here, not in Azure. Any key is valid."""
+    """Refuses unsigned requests, as Azure does. Accepts a signature by any key."""
     scheme, _, rest = request.headers.get("Authorization", "").partition(" ")
     if not (scheme == "HMAC-SHA256" and "Credential=" in rest and "Signature=" in rest) and scheme != "Bearer":
         return _problem(401, "The request is not signed: Authorization must be HMAC-SHA256 or Bearer.")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class SettingsFileError(Exception):
-    """The file cannot be served; the message gives the reason."""
+    """The file cannot be served. The message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class KeyValue:
 
 
 class SettingsFile:
-    """Reads the file again when it changes. While the file is invalid, it keeps the last valid content."""
+    """The settings of a file. Reads a changed file again; keeps the last valid content of an invalid file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,7 +67,7 @@ class SettingsFile:
 def matches(pattern: str, key: str) -> bool:
     r"""Returns whether a key matches App Configuration's key filter.
 
-    A filter is a list of keys, separated by commas. Each may end in `*`; a backslash escapes
+    A filter is a list of keys, separated by commas. A key may end in `*`; a backslash escapes the next character
     (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters).
     """
     return any(_matches(part, key) for part in _split(pattern))

@@ -98,14 +98,14 @@ def _is_loopback(address: str) -> bool:
 
 
 class Codes:
-    """Codes that are not redeemed yet. Each is valid once, also for a wrong request, and for a minute."""
+    """Codes that are not redeemed yet. Each code is valid for a minute and for one request, also an invalid one."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._issued: dict[str, tuple[float, SignIn, dict[str, str]]] = {}
 
     def issue(self, sign_in: SignIn, choice: dict[str, str]) -> str:
-        """Issues a code. `choice`: the form of the token that the code is exchanged for."""
+        """Issues a code. `choice`: the fields of the token that the caller gets for the code."""
         now = self._clock()
         self._issued = {code: each for code, each in self._issued.items() if each[0] > now}
         code = secrets.token_urlsafe(24)
@@ -113,7 +113,7 @@ class Codes:
         return code
 
     def redeem(self, form: Mapping[str, str]) -> tuple[SignIn, dict[str, str]] | None:
-        """Returns None if the code is unknown, used or expired, or if client, redirect URL or verifier do not match."""
+        """Returns the sign-in and the choice; None if the code is unknown, used, expired or of another request."""
         ends, sign_in, choice = self._issued.pop(form.get("code", ""), (0.0, None, {}))
         if sign_in is None or ends <= self._clock():
             return None
@@ -124,10 +124,9 @@ class Codes:
 
 
 def allow_sign_in_pages() -> Middleware:
-    """Makes a middleware for pages on other ports of this machine: they can read the discovery document, redeem codes.
+    """Makes a middleware that lets pages on other ports of this machine read the discovery document and redeem codes.
 
-    It refuses every other request of a foreign page, as the other programs do, also a request for a token without a
-    code.
+    The middleware refuses every other request of a foreign page, also a request for a token without a code.
     """
     refuse = refuse_foreign_pages()
 

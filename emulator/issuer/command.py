@@ -1,4 +1,4 @@
-"""The `issuer` subcommand: its options. It imports the program only when it runs."""
+"""The options of the `issuer` subcommand, which imports the program only when it runs."""
 
 from __future__ import annotations
 

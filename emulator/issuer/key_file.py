@@ -17,7 +17,7 @@ _MAX_KEYS = 3
 
 
 class KeyFileError(Exception):
-    """The keys cannot be read or stored; the message gives the reason."""
+    """The keys cannot be read or stored. The message is the reason."""
 
 
 class KeyFile:
@@ -39,7 +39,7 @@ class KeyFile:
         return self._keys[0]
 
     def rotate(self) -> str:
-        """Creates the key that signs from now on and returns its id; earlier keys stay published."""
+        """Creates a new signing key and returns its id. Earlier keys stay published."""
         kid = f"local-{secrets.token_hex(6)}"
         self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_MAX_KEYS]
         written = self._path.with_suffix(".new")

@@ -46,7 +46,7 @@ async def _serve(args: argparse.Namespace) -> int:
 
 
 class Issuer:
-    """Issues any requested token without a login. It listens on loopback only."""
+    """Issues any requested token without a login. Listens on loopback only."""
 
     def __init__(self, keys: KeyFile, *, audience: str, tenant_claim: str, clock: Clock) -> None:
         self.url = ""
@@ -57,7 +57,7 @@ class Issuer:
         self._codes = Codes(clock)
 
     def set_url(self, url: str) -> None:
-        """Sets the URL of the issuer, which is known once it listens."""
+        """Sets the URL of the issuer, which is known when the issuer listens."""
         self.url = url
 
     def application(self) -> web.Application:
@@ -95,7 +95,7 @@ class Issuer:
         return web.json_response({"kid": self._keys.rotate()})
 
     async def _authorize(self, request: web.Request) -> web.Response:
-        """Returns the page for a valid request; for an invalid one a redirect or a page with the error."""
+        """Returns the page for a valid request. Returns a redirect or a page with the error for an invalid request."""
         try:
             sign_in = sign_in_of(request.query)
         except UnknownClient as reason:
@@ -167,7 +167,7 @@ class Issuer:
 
 
 def _wrong(form: dict[str, str]) -> str | None:
-    """Returns the reason for which a form gets no token."""
+    """Returns the reason to refuse a form; None for a valid form."""
     if _lifetime_of(form) is None:
         return f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}"
     further = _object(form.get("claims", "{}"))

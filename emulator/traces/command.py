@@ -1,4 +1,4 @@
-"""The `traces` subcommand: its options. It imports the program only when it runs."""
+"""The options of the `traces` subcommand, which imports the program only when it runs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Trace:
 
 
 class TraceBuffer:
-    """At most `keep` traces. It drops the trace without a new span for the longest time, traces without a job first."""
+    """At most `keep` traces. Drops the traces without a job first, then the trace with the oldest last span."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -92,7 +92,7 @@ class TraceBuffer:
     def find(self, prefix: str, limit: int, *, all_: bool = False) -> list[Trace]:
         """Returns up to `limit` traces, the newest first, whose trace id or one of whose job ids begins with `prefix`.
 
-        Without a prefix it returns only traces of jobs; with `all_` all traces.
+        Without a prefix, returns only traces of jobs, or all traces if `all_` is set.
         """
         matching = (
             trace

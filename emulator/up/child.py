@@ -1,4 +1,4 @@
-"""One child process of the stack: starts it, restarts it when it ends, stops it. Its output goes to its log."""
+"""Starts, restarts and stops one child process of the stack, and writes its output to its log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Log = Callable[[str], None]
 class ChildSpec:
     """Start parameters of a child.
 
-    It is ready once all `ready_ports` listen; without ports, once it prints `ready ...`.
+    The child is ready when all `ready_ports` listen, or without ports, when it prints `ready ...`.
     """
 
     name: str
@@ -61,8 +61,8 @@ class _LinePipe:
 
     Pass `write_end` to the child, then call `listen()`, or `abandon()` if it did not start.
 
-    With a pipe of asyncio a process counts as ended only when every grandchild has closed its end. The pipe is read in
-    chunks, so that a line may have any length.
+    With a pipe of asyncio, a process counts as ended only when every grandchild has closed the pipe. This class reads
+    the pipe in chunks, so that a line may have any length.
     """
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
@@ -71,7 +71,7 @@ class _LinePipe:
         self._reading: asyncio.Task[None] | None = None
 
     def listen(self) -> None:
-        """Reads the pipe and passes every line to `on_line`. Call it once the child has its end."""
+        """Reads the pipe and passes every line to `on_line`. Must be called after the child has the write end."""
         os.close(self.write_end)
         self._reading = asyncio.create_task(self._read())
 
@@ -82,7 +82,7 @@ class _LinePipe:
     async def drain(self, timeout_s: float) -> None:
         """Reads the last lines of a child that has ended.
 
-        It has a timeout, since a grandchild may keep the pipe open.
+        Stops after a timeout, since a grandchild may keep the pipe open.
         """
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=timeout_s)
@@ -212,7 +212,7 @@ class Child:
         self._changed()
 
     async def _becomes_ready(self) -> bool:
-        """Returns whether the child became ready; `False` if it ended first, or took too long."""
+        """Returns `True` when the child is ready; `False` if it ended before or exceeded `_READY_TIMEOUT_S`."""
         assert self._process is not None
         ended = asyncio.create_task(self._process.wait())
         ready = asyncio.create_task(self._ports_listen() if self.spec.ready_ports else self._ready_printed.wait())
@@ -238,7 +238,7 @@ class Child:
         return f"not ready within {_READY_TIMEOUT_S:g} s" if late else self._exit_reason()
 
     async def _wait_for_exit(self) -> None:
-        """Waits for its end and its last lines. Afterwards no process of its group is left."""
+        """Waits until the child has ended and its last lines are read. Afterwards no process of its group is left."""
         assert self._process is not None
         await self._process.wait()
         self.kill()

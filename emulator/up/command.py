@@ -15,7 +15,7 @@ HELP = "serve the whole stack: Azurite, bus, host with the function app, platfor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options. Port 0: a free port, which the ready line names."""
+    """Declares the options. Port 0 selects a free port, which the ready line names."""
 
     def port(option: str, default: int | None, text: str) -> None:
         parser.add_argument(option, type=options.port, default=default, metavar="N", help=text)
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C. Returns the exit code: 0; 1 after one line on stderr if a part cannot start."""
+    """Serves until SIGTERM or Ctrl-C. Returns 0; returns 1, with one line on stderr, if a part cannot start."""
     from emulator.up.errors import UpError
     from emulator.up.serve import serve
 

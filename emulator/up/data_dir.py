@@ -1,4 +1,4 @@
-"""The folder of a stack: its lock, its logs, the process ids of its children; and `reset`, which empties it."""
+"""The folder of a stack (lock, logs, process ids of the children), and `reset`, which empties the folder."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class DataDir:
       the process id of `up`.
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
     - `bus.json`: the entities of the bus, as `infra/bicep/topology.json` has them at the start.
-    - `webhook.keys`: keys from which webhook secrets are derived (`LUCIUS_WEBHOOK_KEYS`); they survive a restart.
+    - `webhook.keys`: keys from which webhook secrets are derived (`LUCIUS_WEBHOOK_KEYS`), also after a restart.
     - `audit.pem`: the key that signs heads of histories and anchors (`LUCIUS_AUDIT_KEY`).
     - `logs/NAME.log`, and `NAME.log.1` of the previous run.
     """
@@ -79,7 +79,7 @@ class DataDir:
 
     @property
     def lock_fd(self) -> int:
-        """Returns the descriptor of the lock, which children inherit: the folder is free after the last one ends."""
+        """Returns the descriptor of the lock, which children inherit: the folder is free after the last child ends."""
         return self._lock
 
     def log_path(self, name: str) -> Path:
@@ -132,7 +132,7 @@ class DataDir:
                 path.unlink()
 
     def release(self) -> None:
-        """Releases the lock. Call it when no process of the stack runs any more."""
+        """Releases the lock. Must be called after the last process of the stack has ended."""
         with suppress(FileNotFoundError):
             (self.path / "up.json").unlink()
         os.close(self._lock)

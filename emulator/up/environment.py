@@ -1,8 +1,8 @@
 """The settings of the children of a stack.
 
-Lowest precedence first: a laptop's defaults, the `Values` of the app's `local.settings.json`, this stack's own URLs,
-the environment of the caller. An old URL in the file cannot connect two stacks. The caller can still set another URL
-for a child, of a proxy for example.
+Lowest precedence first: defaults for a local machine, the `Values` of the app's `local.settings.json`, this stack's own
+URLs, the environment of the caller. So an old URL in the file cannot connect two stacks, but the caller can set another
+URL for a child, such as the URL of a proxy.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str
 
 
 def local_settings(path: Path) -> dict[str, str]:
-    """Returns `Values` of a Core Tools settings file; {} if there is none.
+    """Returns `Values` of a Core Tools settings file; {} if the file is missing.
 
-    Raises UpError if it is unreadable or encrypted.
+    Raises UpError if the file is unreadable or encrypted.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))

@@ -1,4 +1,4 @@
-"""The ports of a stack: checks the given ones and finds free ones."""
+"""The ports of a stack: checks given ports and finds free ports."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def choose(args: argparse.Namespace) -> Ports:
     """Returns the ports of the options `api_port, bus_port, admin_port, azurite_port`; with `traces` and `auth` also
     `traces_port` and `issuer_port`.
 
-    0 finds a free one. `admin_port` None is the default port if the bus has its default port, else a free one. So a
-    second stack needs no option for it. Raises UpError with the option of a port that is in use or named twice.
+    0 finds a free port. `admin_port` None is the default port if the bus has its default port, else a free port. So a
+    second stack does not need `--admin-port`. Raises UpError with the option of a port that is in use or given twice.
     """
     admin_port = args.admin_port
     if admin_port is None:

@@ -57,7 +57,7 @@ def commands_text(ports: Ports, environment: Mapping[str, str]) -> str:
 
 
 def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
-    """Returns a `curl` that submits a job for an uploaded sample, and a `lucius submit` that uploads one itself."""
+    """Returns a `curl` that submits a job for an uploaded sample, and a `lucius submit` that uploads a sample."""
     path = sample_paths()[0]
     question = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))[path.name][0]["prompt"]
     api, blob = f"http://{LOOPBACK}:{ports.api}", blob_endpoint(ports)
@@ -96,5 +96,5 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
 
 
 def _shown(path: Path) -> str:
-    """Returns the path relative to the current folder if it is below it."""
+    """Returns the path, relative to the current folder if the path is inside the folder."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

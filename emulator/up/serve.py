@@ -1,4 +1,4 @@
-"""One run of `up`, from the options to the last child's end."""
+"""One run of `up`: from the options until the last child has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UPLOAD_TIMEOUT_S = 20.0  # seconds to upload a few small files to loopback
 
 
 async def serve(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns 0. A second signal kills everything: 130."""
+    """Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns 0. A second signal kills all: returns 130."""
     chosen = ports.choose(args)
     data = DataDir(args.data)
     try:
@@ -44,7 +44,7 @@ async def serve(args: argparse.Namespace) -> int:
 
 
 def log(line: str) -> None:
-    """Writes a line to stderr, U+FFFD for each character that is not printable: a child may quote its input.
+    """Writes a line to stderr. Replaces unprintable characters by U+FFFD, since a child may quote its input.
 
     A closed terminal does not stop the stack.
     """

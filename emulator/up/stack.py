@@ -1,4 +1,4 @@
-"""All children of a stack: each starts once the children that it needs are ready, and stops before them."""
+"""All children of a stack: each child starts when the children that it needs are ready, and stops before them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from emulator.up.data_dir import DataDir
 
 
 class Stack:
-    """Waves of children: those of one wave start together, once all of the previous wave are ready.
+    """Waves of children. The children of a wave start together, when all children of the previous wave are ready.
 
-    They stop by their `stop_rank`.
+    The children stop in the order of their `stop_rank`.
     """
 
     def __init__(self, waves: Sequence[Sequence[ChildSpec]], data: DataDir, log: Log) -> None:
@@ -23,7 +23,7 @@ class Stack:
     async def serve(self, stop: asyncio.Event, on_wave: Callable[[int], Awaitable[None]]) -> None:
         """Serves until `stop` is set. Awaits `on_wave(n)` when wave n is ready, the last time when all serve.
 
-        A child that fails repeatedly ends the stack with its `UpError`, after the others have stopped.
+        If a child fails repeatedly, raises its `UpError` after the other children have stopped.
         """
         keepers: list[asyncio.Task[None]] = []
         stopping = asyncio.create_task(stop.wait())

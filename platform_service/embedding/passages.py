@@ -34,7 +34,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class _Unit:
-    """A sentence, a row or a heading, and what stands before it."""
+    """A sentence, a row or a heading, with the separator before it."""
 
     separator: str
     text: str
@@ -45,9 +45,9 @@ class _Unit:
 def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list[Passage]:
     """Splits pages into passages of up to `chunk_size` characters.
 
-    Each begins with the last sentences of the one before, and with the heading that they stand under. These sentences
-    have up to `overlap` characters and half a passage. A heading, and the first row of a table, is in the passage of
-    what comes after it. Every sentence is in at least one passage, and is cut only if it is longer than a passage.
+    A passage begins with the last sentences of the previous passage, and with the heading above them. These sentences
+    have at most `overlap` characters, and at most half a passage. A heading, and the first row of a table, is in the
+    passage of the next text. Every sentence is in at least one passage, and is cut only if it is longer than a passage.
     """
     passages: list[Passage] = []
     max_repeated = min(overlap, chunk_size // 2)

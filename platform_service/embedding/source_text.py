@@ -22,7 +22,7 @@ class TextPage:
 
 
 def read_json(data: bytes) -> dict[str, Any] | None:
-    """Returns the JSON object in `data`; None if it is not one. Raises FailedFinal if it nests too deep."""
+    """Returns the JSON object in `data`; None for other data. Raises FailedFinal for too many nested levels."""
     if data.lstrip()[:1] != b"{":
         return None
     try:

@@ -19,7 +19,7 @@ DEFAULT_OVERLAP = 120
 
 
 class EmbeddingPayload(BaseModel):
-    """As `protocols/steps/embedding.schema.json` describes it."""
+    """The payload, as in `protocols/steps/embedding.schema.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -55,5 +55,5 @@ class EmbeddingStep:
 
 
 def build(environ: Mapping[str, str]) -> EmbeddingStep:
-    """Returns the service's step, which has no settings of its own."""
+    """Returns the service's step, which has no settings."""
     return EmbeddingStep()

@@ -24,7 +24,7 @@ PDF_HEADER_WITHIN = 1024
 
 
 class OcrPayload(BaseModel):
-    """As `protocols/steps/ocr.schema.json` describes it."""
+    """The payload, as in `protocols/steps/ocr.schema.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -94,7 +94,7 @@ class OcrStep:
 def recognised(
     pages: Iterator[tuple[int, Page | Picture]], recognise: Callable[[Image.Image], tuple[Line, ...]], threads: int
 ) -> Iterator[tuple[int, Page]]:
-    """Yields the pages in their order. Up to `threads` pictures are recognised at once, fewer if they are large.
+    """Yields the pages in their order. Recognises up to `threads` pictures concurrently, fewer if they are large.
 
     Beside a picture that was just read, pictures of up to MAX_PIXELS together are in memory.
     """

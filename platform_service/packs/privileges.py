@@ -31,7 +31,7 @@ def missing() -> list[str]:
 
 
 def give_up_others() -> None:
-    """Restarts this program without the capabilities that it does not need; returns if it has none of them.
+    """Restarts this program without the capabilities that it does not need. Returns if it does not have any of them.
 
     Call it before any thread starts. It also returns if the process lacks the right to drop them (SETPCAP).
     """

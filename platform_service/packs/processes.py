@@ -1,7 +1,7 @@
-"""The processes of one run: their resources, and their end.
+"""The processes of one run: measures their resources, and kills them.
 
-A run with its own user has the processes of that user. Else they are those of its session; a process that leaves the
-session is no longer counted, nor ended (docs/guides/runs.md).
+The processes of a run with its own user are the processes of that user. Otherwise they are the processes of its
+session. A process that leaves the session is no longer counted or killed (docs/guides/runs.md).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RunProcesses:
     session: int
 
     def usage(self) -> Usage:
-        """Returns the resources in use. It may omit a process that ends meanwhile."""
+        """Returns the resources in use. May omit a process that ends during the call."""
         count, memory, ticks = 0, 0, 0
         nameless: dict[tuple[int, int], int] = {}
         for process, fields in self._each():
@@ -61,7 +61,7 @@ class RunProcesses:
         return Usage(count, memory, ticks / _TICKS, sum(nameless.values()))
 
     def kill(self) -> bool:
-        """Kills them all and removes the kernel's objects of their user. Returns `False` if some still run."""
+        """Kills all processes and removes the kernel's objects of their user. Returns `False` if one still runs."""
         end = time.monotonic() + _GONE_WITHIN_S
         while True:
             if self.user is not None:

@@ -1,4 +1,4 @@
-"""One run: its folder and user, its program, its limits, and its end."""
+"""One run: its folder and user, its program, and its limits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _users = itertools.cycle(random.sample(_USERS, len(_USERS)))
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folders of a run: it reads `pack/`, and reads and writes `work/`. No other run can enter them."""
+    """The folders of a run. The run reads `pack/`, and reads and writes `work/`. Other runs cannot enter them."""
 
     path: Path
     #: None if the runner cannot change the user, and the run has the runner's own
@@ -71,7 +71,7 @@ class RunFolder:
     def used(self) -> tuple[int, int]:
         """Returns the bytes of disk and the number of files of the run, also outside its folder.
 
-        It stops above `_MAX_FILES`. A tree that is too deep to be counted counts as more than that.
+        Stops above `_MAX_FILES`. A tree that is too deep to be counted counts as more than `_MAX_FILES`.
         """
         size = files = 0
         too_deep: list[OSError] = []
@@ -197,7 +197,7 @@ def run_program(
 ) -> int:
     """Runs the program until it ends, and returns its exit code; negative: the signal that ended it.
 
-    All processes that it started end with it. Raises FailedFinal(LIMIT_EXCEEDED), and FailedRetry(CANCELLED) if the
+    Ends all processes that the program started. Raises FailedFinal(LIMIT_EXCEEDED), and FailedRetry(CANCELLED) if the
     attempt has ended.
     """
     spec = {
@@ -260,7 +260,7 @@ def _check(processes: RunProcesses, folder: RunFolder, limits: PackLimits) -> No
 
 
 def _environment(folder: RunFolder, variables: dict[str, str]) -> dict[str, str]:
-    """Returns the whole environment of the program; it has no variable of the runner."""
+    """Returns the whole environment of the program, without variables of the runner."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",

@@ -1,7 +1,7 @@
 """The log of an attempt: the output of its program, as an append blob that readers follow while it grows.
 
-`{tenant}/{jobId}/{attempt}.log`. It appends at most once a second, or as soon as 64 KiB wait. A blob takes 50,000
-appends, so a long attempt appends less often. It makes fewer in a day, for any output of its program (decision 62).
+The blob is `{tenant}/{jobId}/{attempt}.log`. The log appends at most once a second, or when 64 KiB wait. A blob accepts
+50,000 appends. So a long attempt appends less often, and makes fewer than 50,000 appends in a day (decision 62).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RunLog:
         return self._blob.size
 
     def note(self, text: str) -> None:
-        """Adds a line of the runner's own, and appends it soon."""
+        """Adds a line of the runner, which the next append includes."""
         self._waiting += b"" if self._at_line_start else b"\n"
         self._waiting += f"[runner] {text}\n".encode()
         self._at_line_start = True
@@ -150,7 +150,7 @@ class RunLog:
 
 
 def _closed(workspace: Workspace, folder: str, attempt: int, newer: int) -> bool:
-    """Closes the log of an older attempt. Returns `False` if it has none."""
+    """Closes the log of an older attempt. Returns `False` if the attempt has no log."""
     blob = workspace.append_blob(f"{folder}/{attempt}.log")
     while blob.open():
         try:

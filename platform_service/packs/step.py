@@ -46,7 +46,7 @@ _PR_SET_DUMPABLE = 4
 
 
 class PackPayload(BaseModel):
-    """As `protocols/steps/packs.schema.json` describes it."""
+    """The payload, as in `protocols/steps/packs.schema.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -78,7 +78,7 @@ class PackStep:
             remove_abandoned()
 
     def heartbeat_s(self, payload: Any) -> float | None:
-        """Returns the cadence of the request; None if it has no valid one."""
+        """Returns the seconds between heartbeats in the payload; None if the payload has no valid value."""
         cadence = payload.get("heartbeatCadence") if isinstance(payload, dict) else None
         return float(cadence) if type(cadence) is int and MIN_CADENCE_S <= cadence <= MAX_CADENCE_S else None
 

@@ -22,7 +22,7 @@ FORMAT = "lucius.answers/1"
 
 
 class Prompt(BaseModel):
-    """One question. Default of its id: its position in the list, from 1."""
+    """One question. Default of `id`: the position in the list, from 1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -35,7 +35,7 @@ def _as_prompt(value: Any) -> Any:
 
 
 class SisPayload(BaseModel):
-    """As `protocols/steps/sis.schema.json` describes it."""
+    """The payload, as in `protocols/steps/sis.schema.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -162,6 +162,6 @@ def test_data_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
         assert "bus.sqlite3: " in fails("--queue", "q", "--data", tmp_path)
         database.execute("PRAGMA user_version = 77")
     line = fails("--queue", "q", "--data", tmp_path)
-    assert "bus.sqlite3 has the format 77, this version of the emulator writes 1: take another --data" in line
+    assert "bus.sqlite3 has format 77, and this version of the emulator writes format 1; use another --data" in line
     (tmp_path / "bus.sqlite3").write_text("no database " * 100)
     assert "file is not a database" in fails("--queue", "q", "--data", tmp_path)

@@ -111,7 +111,7 @@ class Attempts:
     def __init__(
         self, worker: Worker, sender: ReplySender, workspace: Workspace, limits: Limits, result_name: str = ""
     ) -> None:
-        """`result_name`: as in `lucius_service.step.Declared`."""
+        """Sets the limits and parts. `result_name`: as in `lucius_service.step.Declared`."""
         self._worker = worker
         self._sender = sender
         self._workspace = workspace
@@ -156,7 +156,7 @@ class Attempts:
         return attempt
 
     def _is_stale(self, directive: Directive) -> bool:
-        """Returns whether a newer attempt of the step is known. Ends the work on older ones."""
+        """Returns whether a newer attempt of the step is known. Ends the work on older attempts."""
         step = (directive.jobId, directive.stepId)
         newest = self._newest.get(step, 0)
         if directive.attempt_no < newest:
@@ -269,7 +269,7 @@ class Attempts:
             return result
 
     async def _limited(self, attempt: Attempt) -> Work:
-        """Runs the work until it ends or must stop; then it has `STOP_GRACE_S`. Raises errors of the work."""
+        """Runs the work until it ends or must stop. After a stop it has `STOP_GRACE_S`. Raises errors of the work."""
         if attempt.stopped is not None:
             raise attempt.stopped
         began = time.monotonic()

@@ -136,7 +136,7 @@ def _this_program(descriptor: int) -> subprocess.Popen[bytes]:
 
 
 class _StepBug(Exception):
-    """The step raised an exception of this class in its child, which logged it."""
+    """The step raised an exception of the class `name` in its child, which logged the exception."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -208,7 +208,7 @@ class ChildWorker:
 
 
 def _how(code: int | None) -> str:
-    """Returns the cause of a process's end in words."""
+    """Describes the exit code or the signal with which a process ended."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"by {signal.Signals(-code).name}"

@@ -135,8 +135,8 @@ class LaneConsumer:
             )
 
     async def _keep_lock(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> bool:
-        """Renews a lock that ends soon. Returns `False` if it is lost: the message arrives again and joins its
-        attempt.
+        """Renews a lock that expires within `RENEW_BEFORE`. Returns `False` if the lock is lost: the message arrives
+        again and joins its attempt.
         """
         until = held.message.locked_until_utc
         if until is None or until - datetime.now(UTC) > RENEW_BEFORE:

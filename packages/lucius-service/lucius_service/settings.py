@@ -102,7 +102,7 @@ def whole_number(environ: Mapping[str, str], name: str, default: int, minimum: i
 
 
 def _one_of(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    """Parses one of `allowed`; the first one if the setting is unset."""
+    """Parses one of `allowed`. Returns the first allowed value if the setting is unset."""
     value = environ.get(name, "").strip() or allowed[0]
     if value not in allowed:
         raise SettingsError(f"{name}={value!r} must be one of {', '.join(allowed)}")

@@ -126,7 +126,7 @@ def _rows_of(tarball: Tarball, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _events(rows: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, int, list[Row]]]:
-    """Yields for one job after another its id, the row of its first event, and its events."""
+    """Yields for each job its id, the row number of its first event, and its events."""
     job_id, first, size = "", 0, 0
     events: list[Row] = []
     for number, text in rows:

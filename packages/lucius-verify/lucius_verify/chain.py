@@ -75,7 +75,7 @@ def check_events(history: History) -> Fault | None:
 
 
 def _head(history: History) -> Fault | None:
-    """Checks that the job names its last event, and is in the state after it."""
+    """Checks that the job names its last event, and has the status after this event."""
     job, last = history.job, history.events[-1] if history.events else {}
     if not last or (job.get("event_seq"), job.get("event_hash")) != (len(history.events), last["hash"]):
         return history.row_fault("the last event is not the event that the job names")
@@ -85,7 +85,7 @@ def _head(history: History) -> Fault | None:
 
 
 def _outcome(history: History) -> Fault | None:
-    """Checks that a completed job has its outcome."""
+    """Checks that an ended job has its outcome."""
     job, status = history.job, history.job["status"]
     if (status in TERMINAL) != (job.get("completed_at") is not None):
         return history.row_fault(f"the job is {status}, which contradicts `completed_at`")
@@ -122,7 +122,7 @@ def _rows(history: History) -> Fault | None:
 
 
 def _differing(computed: Row, given: Row) -> list[str]:
-    """Returns columns of a row that differ from the computed ones. A column that was set back to its first value may be
+    """Returns columns of a row that differ from `computed`. A column that was set back to its first value may be
     absent.
     """
     names = (computed.keys() | given.keys()) - _UNRECORDED

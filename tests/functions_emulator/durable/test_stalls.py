@@ -81,7 +81,7 @@ def test_an_early_event_answers_two_waits_of_its_name() -> None:
     (report,) = one.engine.reports.stalls
     assert report.for_ever
     assert "event 'answer'" in report.reason
-    assert "a name of its own" in report.reason
+    assert "a different name" in report.reason
 
 
 def test_another_event_of_the_name_ends_the_stall() -> None:
@@ -124,7 +124,7 @@ def test_a_winner_that_was_scheduled_earlier() -> None:
     assert one.outcome(instance_id) == ("Running", None)
     (report,) = one.engine.reports.stalls
     assert not report.for_ever
-    assert "cancel the new timer" in report.reason
+    assert "Cancel the new timer" in report.reason
     one.advance(hours=1)
     assert one.outcome(instance_id) == ("Completed", 7)
 

@@ -27,7 +27,7 @@ def test_a_foreign_page_is_refused(host: Host, method: str, path: str, status: i
     """Functions, `/admin`, the durable API, the page: 403 and one line; programs and the host's own page continue."""
     for foreign in foreign_headers(host.url):
         code, text = send(host.url, method, path, foreign)
-        assert (code, text.count("\n"), "cannot use" in text or "is not served" in text) == (403, 1, True), foreign
+        assert (code, text.count("\n"), "cannot use" in text or "is not allowed" in text) == (403, 1, True), foreign
     for own in own_headers(host.url):
         assert send(host.url, method, path, own)[0] == status, own
 

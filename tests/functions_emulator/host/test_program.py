@@ -74,7 +74,7 @@ def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) 
     (summary,) = re.findall("worker would serve none of this app's functions: (.*)", host.log)
     assert {"union_return", "good", "unresolved", "unbound_parameter"} <= set(summary.split(", "))
     assert not {"missing_setting", "same_route", "bad_route"} & set(summary.split(", "))
-    assert "host.json: extensions.eventHubs.batchCheckpointFrequency has no effect here" in host.log
+    assert "host.json: extensions.eventHubs.batchCheckpointFrequency has no effect in the emulator" in host.log
 
 
 def test_an_app_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:

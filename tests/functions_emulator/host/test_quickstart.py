@@ -57,14 +57,14 @@ def test_a_timer_from_a_setting(host: Host) -> None:
 def test_a_value_that_has_nowhere_to_go_fails_the_function(host: Host) -> None:
     """As in the worker: without a $return binding a function must not return a value."""
     assert host.post("/admin/functions/returns_into_nothing", json={}).status_code == 202
-    eventually(lambda: "no $return binding and returned a value" in host.log, lambda: host.log)
+    eventually(lambda: "returned a value and has no $return binding" in host.log, lambda: host.log)
 
 
 def test_the_log_has_what_is_served(host: Host) -> None:
     """The URL of each function, as Core Tools shows it, the keys of host.json without effect, and the access rules."""
     assert f"HttpTrigger1: {host.url}/api/hello [" in host.log
     assert "hello_orchestrator: orchestrationTrigger" in host.log
-    assert "extensions.http.hsts.isEnabled has no effect here" in host.log
+    assert "extensions.http.hsts.isEnabled has no effect in the emulator" in host.log
     assert "customHeaders" not in host.log
     assert "--no-keys: every function, /admin and the durable API are open" in host.log
 

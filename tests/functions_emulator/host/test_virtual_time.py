@@ -68,7 +68,7 @@ def test_a_killed_hosts_activity_comes_back_after_five_virtual_minutes(tmp_path:
     host.process.wait(START_TIMEOUT_S)
     host = start_host("tour", tmp_path, "--virtual-clock", "--data", data, environment=own)
     try:
-        assert "a killed host had taken 1 messages and activity calls. They come back by" in host.log
+        assert "a killed host had received 1 messages and activity calls. They are delivered again by" in host.log
         assert host.post("/admin/emulator/advance", json={"by": "4m"}).status_code == 200
         assert host.status("job")["runtimeStatus"] == "Running"
         assert host.post("/admin/emulator/advance", json={"by": "1m"}).status_code == 200
@@ -96,7 +96,10 @@ def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
 def test_without_the_option_time_cannot_be_advanced(host: Host) -> None:
     """The response is 409 and names the option."""
     response = host.post("/admin/emulator/advance", json={"by": "1h"})
-    assert (response.status_code, response.json()) == (409, {"error": "start the host with --virtual-clock"})
+    assert (response.status_code, response.json()) == (
+        409,
+        {"error": "the clock cannot be advanced; start the host with --virtual-clock"},
+    )
 
 
 def test_the_bus_comes_along(tmp_path: Path) -> None:

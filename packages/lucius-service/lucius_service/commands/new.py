@@ -125,7 +125,7 @@ def _class(name: str) -> str:
 
 
 def _write(folder: Path, files: dict[Path, str]) -> None:
-    """Writes all files or none: none of them may exist."""
+    """Writes all files. Raises NotMade, and writes nothing, if a file exists."""
     for path in files:
         if (folder / path).exists():
             raise NotMade(f"{folder / path} exists")

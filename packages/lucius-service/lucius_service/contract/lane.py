@@ -90,7 +90,7 @@ async def _listen(receiver: ServiceBusReceiver, number: int, take: Callable[[byt
 
 
 async def _together(*calls: Callable[[], Awaitable[object]]) -> None:
-    """Runs them together. Raises the first error once all have ended."""
+    """Runs the awaitables concurrently. Raises the first error after all have ended."""
     for ended in await asyncio.gather(*(call() for call in calls), return_exceptions=True):
         if isinstance(ended, BaseException):
             raise ended
