@@ -116,7 +116,7 @@ def from_names(queues: list[str], topics: list[str]) -> Topology:
 
 
 def load(path: Path) -> Topology:
-    """Returns the entities of a Config.json; ConfigurationError if the file cannot be read or is invalid."""
+    """Returns the entities of a Config.json. Raises ConfigurationError if the file cannot be read or is invalid."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -130,7 +130,7 @@ def load(path: Path) -> Topology:
 
 
 def parse(document: Any) -> Topology:
-    """Returns the entities of a Config.json that is parsed as JSON; ConfigurationError if it is invalid."""
+    """Returns the entities of a Config.json that is parsed as JSON. Raises ConfigurationError if it is invalid."""
     user = _section(_mapping(document, "the file"), "UserConfig", "the file", ("UserConfig",))
     _known(user, ("Namespaces", "Logging"), "UserConfig")
     namespaces = _list(user, "Namespaces", "UserConfig")

@@ -29,7 +29,7 @@ _SQL, _TRUE, _FALSE, _CORRELATES = (Ulong(0x1370000006 + offset) for offset in r
 
 
 def read_rule(name: str, description: Any) -> RuleDescription:
-    """Returns the rule that an `add-rule` request describes; InvalidRequest if the description is invalid."""
+    """Returns the rule that an `add-rule` request describes. Raises InvalidRequest if the description is invalid."""
     if not name or not isinstance(description, dict):
         raise InvalidRequest("A rule must have a name and a description.")
     action = description.get("sql-rule-action")

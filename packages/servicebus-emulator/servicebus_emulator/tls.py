@@ -15,7 +15,7 @@ class TlsError(Exception):
 
 
 def context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Returns the context of a server with this certificate chain; TlsError if the files cannot be used."""
+    """Returns the context of a server with this certificate chain. Raises TlsError if the files cannot be used."""
     tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls_context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:

@@ -18,7 +18,7 @@ class Retry:
     longest: timedelta = timedelta(days=6)
 
     def delay(self, attempts: int) -> timedelta:
-        """Returns the wait after that many attempts; zero after the last (source: RetryInterceptor of
+        """Returns the wait after this number of attempts; zero after the last attempt (source: RetryInterceptor of
         DurableTask.Core)."""
         if attempts >= self.max_attempts:
             return timedelta()

@@ -19,7 +19,7 @@ class Catalog:
         }
 
     def resolve(self, kind: str, name: str) -> str:
-        """Returns the name as it was registered. Raises `FunctionNotFoundError` for an unknown one.
+        """Returns the name as it was registered. Raises `FunctionNotFoundError` for an unknown name.
 
         `kind` is `orchestrator`, `activity` or `entity`.
         """
@@ -30,7 +30,7 @@ class Catalog:
         return registered
 
     def problem(self, action: Action) -> str | None:
-        """Returns the reason why the extension would not schedule this action, or `None`."""
+        """Returns the reason why the extension does not schedule this action, or `None`."""
         try:
             match action:
                 case CallActivity(name):

@@ -63,7 +63,7 @@ class Client:
         self._post(instance_id, Kind.EVENT_RAISED, {"Name": name, "Input": data_text})
 
     def terminate(self, instance_id: str, reason: str | None) -> None:
-        """Ends the instance when its messages are read next; `reason` becomes its output."""
+        """Ends the instance at the next read of its messages. `reason` becomes the output of the instance."""
         self._post(instance_id, Kind.EXECUTION_TERMINATED, {"Input": reason})
 
     def suspend(self, instance_id: str, reason: str) -> None:
@@ -115,9 +115,9 @@ class Client:
             self._engine.post(instance_id, None, Kind.GENERIC, {"Data": reason}, now)
 
     def purge(self, instance_id: str) -> None:
-        """Deletes a finished orchestration, or an entity: its id is `@name@key`, the name in lower case.
+        """Deletes a finished orchestration, or an entity with the id `@name@key`, the name in lower case.
 
-        Raises `WrongStatusError` for a live orchestration, unless its id begins with `@`: the extension takes that for
+        Raises `WrongStatusError` for a live orchestration, unless its id begins with `@`: the extension takes it for
         an entity (pull request 3311).
         """
         instance = self._store.instance(instance_id)
@@ -130,7 +130,7 @@ class Client:
     def purge_by(
         self, created_from: datetime, created_to: datetime | None, statuses: Sequence[Status] | None = None
     ) -> int:
-        """Deletes the instances with one of `statuses`; returns their count. `None` means live ones and entities too.
+        """Deletes the instances with one of `statuses`; returns their count. `None` selects all, also entities.
 
         An entity counts as created by its last batch, since each batch continues it as new.
         """

@@ -1,8 +1,8 @@
 """The dispatcher: turns messages into episodes, and the replies of episodes into history and new messages.
 
 The rules are those of TaskOrchestrationDispatcher in DurableTask.Core. The engine is synchronous and single-threaded.
-Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops it. The next process gives
-out unfinished work again, after a kill at the end of its visibility timeout; so activities run at least once.
+Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops the work. The next process
+repeats unfinished work, after a kill at the end of the visibility timeout. So activities run at least once.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Engine:
 
     @property
     def idle(self) -> bool:
-        """Returns whether no message is due, no episode or batch is taken, and no activity waits or runs."""
+        """Returns `True` if no message is due, no episode or batch is taken, and no activity waits or runs."""
         now = self.clock.now()
         return self._wakeups.idle(now) and self.entity_wakeups.idle(now) and self._activities.idle(now)
 
@@ -107,12 +107,12 @@ class Engine:
         return task
 
     def renew(self) -> None:
-        """Extends the visibility timeouts of the activities that run."""
+        """Extends the visibility timeouts of running activities."""
         if self._activities.running:
             self.store.hide("activities", self._activities.running, self.clock.now() + self.timeouts.activities)
 
     def hide(self, messages: Iterable[Message]) -> None:
-        """Hides taken messages from another process, which takes over if this one is killed."""
+        """Hides taken messages from the next process, which gets the messages if this process is killed."""
         self.store.hide("messages", (one.seq for one in messages), self.clock.now() + self.timeouts.messages)
 
     def finish_activity(self, task: ActivityTask, result: str | None) -> None:
@@ -214,7 +214,7 @@ class Engine:
     def _turn_away(self, instance_id: str, messages: Sequence[Message], now: datetime) -> None:
         """Deletes the messages for an instance that does not exist, except the operations of an entity with its id.
 
-        If a termination is among them, all of them come back at the end of their visibility timeout. This repeats until
+        If a termination is among the messages, all are visible again after their visibility timeout. This repeats until
         an instance with that id exists (durabletask issue 1398).
         """
         ours = [message.seq for message in messages if not is_operation(message.kind, message.data)]
@@ -248,7 +248,7 @@ class Engine:
             self._outgoing.notify_parent(changed, now)
 
     def drop_episode(self, episode: Episode) -> None:
-        """Gives an episode back without a reply; it is taken again."""
+        """Gives an episode back without a reply. The engine runs the episode again."""
         instance_id = episode.instance.instance_id
         self._wakeups.release(instance_id)
         self._wakeups.add(instance_id, self.clock.now(), self.clock.now())
@@ -282,7 +282,7 @@ class Engine:
             self.work_arrived()
 
     def _send_unrecorded(self, episode: Episode, reply: Reply, outcome: Outcome) -> None:
-        """Sends the messages of an instance that was purged or replaced while its code ran; records nothing.
+        """Sends the messages of an instance that was purged or replaced while its code ran, without history.
 
         CompleteTaskOrchestrationWorkItemAsync in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage: the
         messages go out before the history is written, which then fails. The first episode of a purged instance is not
@@ -304,7 +304,7 @@ class Engine:
         self._wakeups.add(instance.instance_id, now, now)
 
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
-        """Returns the history that the next episode begins with; it is empty if this execution has ended."""
+        """Returns the history with which the next episode begins; empty if this execution has ended."""
         instance, now = episode.instance, self.clock.now()
         at = episode.history[episode.new_from].at
         self.store.delete_messages(one.seq for one in episode.messages)

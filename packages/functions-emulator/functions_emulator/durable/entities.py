@@ -1,7 +1,7 @@
 """Entities: named pieces of state that handle one operation after another.
 
-Operations wait in the store as messages to `@name@key`, the name in lower case. The entity function gets a batch of
-them; the new state and the results for the callers are one transaction.
+Operations wait in the store as messages to `@name@key`, with the name in lower case. The entity function gets a batch
+of operations. The new state and the results for the callers are one transaction.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Entities:
             self.drop(batch)
 
     def drop(self, batch: Batch) -> None:
-        """Gives a batch back; operations that were not finished are taken again."""
+        """Gives a batch back. Unfinished operations run again."""
         now = self._engine.clock.now()
         self._engine.entity_wakeups.release(batch.entity_id)
         self._engine.entity_wakeups.add(batch.entity_id, now, now)

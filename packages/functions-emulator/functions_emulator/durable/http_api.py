@@ -69,7 +69,7 @@ class ApiRequest:
 
     @property
     def wait_s(self) -> tuple[float, float] | None:
-        """Returns `timeout` and `pollingInterval` of a start or restart that waits for the end, in seconds."""
+        """Returns `timeout` and `pollingInterval`, in seconds, of a start or restart that waits for the result."""
         timeout, interval = self.query.get("timeout"), self.query.get("pollingInterval")
         if not timeout or not interval:
             return None
@@ -122,7 +122,7 @@ class HttpApi:
         self._entities = entities
 
     def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
-        """Returns the response; `None` to close the connection without one, which a fault requests."""
+        """Returns the response; `None` closes the connection without a response, as a fault requests."""
         try:
             return self._route(request, links)
         except InstanceNotFoundError:
@@ -139,7 +139,7 @@ class HttpApi:
             return ApiResponse(412, str(error))
 
     def outcome(self, instance_id: str, links: Links) -> ApiResponse | None:
-        """Returns the response to a caller that waits for the end: the output or the status; `None` while the instance
+        """Returns the response to a caller that waits for the result: output or status; `None` while the instance
         runs."""
         instance = self._client.status(instance_id)
         if not instance.status.is_terminal:
@@ -336,9 +336,9 @@ def _statuses(query: Mapping[str, str]) -> list[Status]:
 
 
 def _ended_statuses(query: Mapping[str, str]) -> list[Status] | None:
-    """Returns the statuses that a purge selects; `None` means any, also those of live instances.
+    """Returns the statuses that a purge selects; `None` selects every status, also of live instances.
 
-    Names of other statuses are left out, and names in another case; if none remains, no filter applies. Sources:
+    Names of other statuses, and names in another case, are ignored. If no name remains, no filter applies. Sources:
     TryGetIEnumerableQueryParameterValue in HttpApiHandler.cs of the extension, and PurgeInstanceHistoryAsync with
     GetODataFilter in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
     """

@@ -70,7 +70,7 @@ class Outgoing:
         self.send_operations(instance, decisions, now)
 
     def send_operations(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
-        """Sends the operations for entities only: all that an execution sends with its end."""
+        """Sends only the operations for entities, as an execution does when it ends."""
         for decision in decisions:
             if isinstance(decision, SendOperation):
                 caller = None if decision.signal else instance

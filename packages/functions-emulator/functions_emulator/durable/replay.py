@@ -172,7 +172,7 @@ class Replay:
             self._buffered[name].append(event)
 
     def _confirm(self, event: Event) -> None:
-        """Removes a decision that the history has already. If this replay did not take it, the code has changed."""
+        """Removes a decision that the history has already. Reports changed code if this replay lacks the decision."""
         decision = self._unscheduled.pop(event.event_id, None)
         recorded = event.data.get("Name")
         if decision is None or not isinstance(decision, _DECISION_OF[event.kind]):
@@ -291,7 +291,7 @@ class Replay:
             self._complete_if_met(node.parent)
 
     def _complete_if_met(self, node: Await) -> None:
-        """Completes a `WhenAny` or `WhenAll` whose condition is met; one without children is complete at once."""
+        """Completes a `WhenAny` or `WhenAll` whose condition is met. Without children, it completes immediately."""
         enough = any if isinstance(node.action, WhenAny) and node.children else all
         if enough(child.done for child in node.children):
             self._complete(node)

@@ -17,7 +17,7 @@ _LOG = logging.getLogger("functions_emulator.durable")
 
 @dataclass(frozen=True, slots=True)
 class StallReport:
-    """One stall. `over_at` is the time when the instance continued or ended; `None` while it hangs."""
+    """One stall. `over_at` is the time when the instance continued or ended; `None` while the instance hangs."""
 
     instance_id: str
     name: str
@@ -52,7 +52,7 @@ class Reports:
             self._open[instance_id] = StallReport(instance_id, name, stall["for_ever"], stall["reason"], seen_at)
 
     def update(self, instance: Instance, outcome: Outcome, now: datetime) -> StallReport | None:
-        """Records the outcome of an episode; returns its stall if it is a new one."""
+        """Records the outcome of an episode. Returns its stall if the stall is new."""
         self._waiting[instance.instance_id] = outcome.waiting_for
         before = self._open.get(instance.instance_id)
         if outcome.stall is None:

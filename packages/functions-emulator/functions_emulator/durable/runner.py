@@ -69,7 +69,7 @@ _SLOW_BATCH_S = 0.1
 
 
 class Runner:
-    """Runs at most `max_episodes` orchestrators, `max_activities` activities and `max_entities` entities at once."""
+    """Runs up to `max_episodes` orchestrators, `max_activities` activities and `max_entities` entities concurrently."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Runner:
             self._engine.renew()
 
     async def drain(self, timeout: float) -> None:
-        """Takes no new work, waits up to `timeout` seconds until running functions end, and gives the others back."""
+        """Takes no new work, waits up to `timeout` seconds for running functions, and gives unfinished work back."""
         self._stopping = True
         self._wake.set()
         if self._tasks:

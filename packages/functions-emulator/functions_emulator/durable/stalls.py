@@ -1,8 +1,11 @@
-"""Finds orchestrations that would hang on Azure because the code and the extension disagree about one history.
+"""Finds orchestrations that hang on Azure, because the code and the extension disagree about one history.
 
-Four cases: the code waits for a function that the app does not have. It has passed an await at which the extension
-still waits. It has ended while a call or timer is still open. It waits for an action that the extension counts as
-finished.
+There are four cases:
+
+- The code waits for a function that the app does not have.
+- The code has passed an await at which the extension still waits.
+- The code has ended while a call or timer is still open.
+- The code waits for an action that the extension counts as finished.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from functions_emulator.durable.actions import (
 class Stall:
     """A stall. `for_ever`: no open call or timer can wake the instance.
 
-    Otherwise it hangs until the open ones have ended.
+    Otherwise the instance hangs until the open calls and timers have ended.
     """
 
     for_ever: bool
@@ -45,8 +48,9 @@ def describe_stall(
 ) -> Stall | None:
     """Describes the stall after an episode, or returns `None`.
 
-    `blocked` is the action at which the extension waits, at index `position` of the reply; `latest` is the last one
-    that it has reached. `open_tasks` are calls and timers by task id; `waiters` are waits by lower-case event name.
+    `blocked` is the action at which the extension waits, at index `position` of the reply; `latest` is the last action
+    that the extension has reached. `open_tasks` are calls and timers by task id. `waiters` are waits by lower-case
+    event name.
     """
     over = reply.done or reply.error is not None
     unknown = [] if over or latest is None else [leaf for leaf in _leaves(latest) if leaf.problem is not None]

@@ -245,20 +245,20 @@ class Store:
         return [(ActivityTask(*row), None if until is None else parse_stamp(until)) for until, *row in rows]
 
     def delete_activity(self, seq: int) -> bool:
-        """Deletes an activity call. Returns false if it was deleted before: a repeated result counts once."""
+        """Deletes an activity call. Returns `False` if it was deleted before, since a repeated result counts once."""
         return self._db.execute("DELETE FROM activities WHERE seq = ?", (seq,)).rowcount == 1
 
     # --- taken messages and calls
 
     def hide(self, table: str, seqs: Iterable[int], until: datetime) -> None:
-        """Hides messages or activity calls from the process that follows this one, until `until`."""
+        """Hides messages or activity calls from the next process, until `until`."""
         self._db.execute(
             f"UPDATE {table} SET hidden_until = ? WHERE seq IN (SELECT value FROM json_each(?))",
             (stamp(until), json.dumps(list(seqs))),
         )
 
     def give_back(self) -> None:
-        """Makes hidden messages and calls visible: this process ends, and finishes none of them."""
+        """Makes hidden messages and calls visible, since this process ends without finishing them."""
         for table in ("messages", "activities"):
             self._db.execute(f"UPDATE {table} SET hidden_until = NULL WHERE hidden_until IS NOT NULL")
 
@@ -324,7 +324,7 @@ class Store:
 
 
 class RecentHistories:
-    """A cache of histories, which spares an episode reading and parsing what the previous one has written.
+    """A cache of histories, so that an episode does not read and parse the history that the previous episode wrote.
 
     The least recently used histories are dropped first. The key has the execution id, so that a replaced instance
     does not get an old history.

@@ -40,7 +40,7 @@ def _is_older_or_same(version: str, current: str) -> bool:
     """Returns whether a version is older or the same, by CompareVersions in TaskOrchestrationVersioningUtils.cs of
     DurableTask.Core.
 
-    No version is the oldest. Two texts that System.Version reads are compared by their numbers, other texts as texts.
+    An empty version is the oldest. Versions that System.Version reads are compared by their numbers, others as texts.
     """
     if not version or not current:
         return not version

@@ -39,7 +39,7 @@ class VisibilityTimeouts:
 def delayed(until: datetime, now: datetime) -> datetime:
     """Returns the time at which a message that is sent at `now` for `until` becomes visible.
 
-    It is up to one second too early, never late. DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay
+    The time is up to one second early, never late. DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay
     in Messaging/TaskHubQueue.cs), and the storage client cuts it to whole seconds,
     `(int?)visibilityTimeout?.TotalSeconds` (SendMessageInternal in QueueClient.cs of Azure.Storage.Queues). Nothing
     compares the requested time when the message arrives.
@@ -48,10 +48,10 @@ def delayed(until: datetime, now: datetime) -> datetime:
 
 
 class ActivityQueue:
-    """The activity calls that wait, those that a killed process has taken, and those that run."""
+    """The activity calls that wait, that run, or that a killed process had taken."""
 
     def __init__(self, calls: Iterable[tuple[ActivityTask, datetime | None]]) -> None:
-        """Takes over the calls of the store; each has the instant until which it is hidden."""
+        """Loads the calls of the store, each with the time until which the call is hidden."""
         self._waiting: deque[ActivityTask] = deque()
         self._hidden: list[tuple[datetime, int, ActivityTask]] = []
         self.running: dict[int, ActivityTask] = {}

@@ -7,7 +7,7 @@ from datetime import datetime
 
 
 class Wakeups:
-    """A queue of instances. An instance that is taken is not given out again before `release`."""
+    """A queue of instances. `take` does not return a taken instance again before `release`."""
 
     def __init__(self) -> None:
         self._ready: dict[str, None] = {}

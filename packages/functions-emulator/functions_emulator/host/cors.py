@@ -1,9 +1,9 @@
-"""Decides which web pages can use the host: its own, and those that `local.settings.json` allows.
+"""Lets web pages use the host: the host's own pages, and pages that `local.settings.json` allows.
 
 `{"Host": {"CORS": "https://a.example", "CORSCredentials": false}}` allows cross-origin requests, as Core Tools does. A
-page of any other site is refused before its request is served. A browser lets it post forms to loopback, and after DNS
-rebinding it could read the responses too. The browser names the page in `Origin` (Fetch standard, 3.1) and the name
-that it looked up in `Host`.
+page of any other site is refused before its request is served. A browser lets such a page post forms to loopback, and
+after DNS rebinding also read the responses. The browser names the page in `Origin` (Fetch standard, 3.1) and the
+resolved host name in `Host`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def load_cors(app_dir: Path) -> Cors:
 
 
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
-    """Returns the reason why a request with these headers is refused, as one line; `None` if it is not.
+    """Returns the reason why a request with these headers is refused, as one line; `None` if the request is allowed.
 
     `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`; the origin of a page must
     match.

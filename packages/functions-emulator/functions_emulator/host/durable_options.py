@@ -1,4 +1,4 @@
-"""The options of the durable engine: `extensions.durableTask` of host.json, and a setting of the emulator's own."""
+"""The options of the durable engine: `extensions.durableTask` of host.json, and a setting of the emulator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def poll_interval(host_json: HostJson) -> timedelta:
 
 
 def replaces_running(host_json: HostJson) -> bool:
-    """Returns whether a start replaces an instance of its id that has not ended."""
+    """Returns whether a start replaces a running instance with the same id."""
     key = "extensions.durableTask.overridableExistingInstanceStates"
     return host_json.text(key, "NonRunningStates") == "AnyState"
 
@@ -60,9 +60,9 @@ def visibility_timeouts(host_json: HostJson, settings: Settings) -> VisibilityTi
     """Returns the timeouts of host.json, or the emulator's own setting. Raises `HostError` for values that are not
     valid.
 
-    The limits of the first are those of AzureStorageOptions.Validate of the extension, with which its host does not
-    start. Those of the second are the queue service's (Get Messages of its REST API). The emulator's own is at least
-    100 ms, since a host writes to its store twice in each timeout.
+    The limits of `controlQueueVisibilityTimeout` are those of AzureStorageOptions.Validate of the extension. The limits
+    of `workItemQueueVisibilityTimeout` are those of the queue service (Get Messages of its REST API). The emulator's
+    own setting is at least 100 ms, since a host writes to its store twice in each timeout.
     """
     provider = "extensions.durableTask.storageProvider"
     control = host_json.seconds(f"{provider}.controlQueueVisibilityTimeout", 300.0)

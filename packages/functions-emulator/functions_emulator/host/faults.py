@@ -71,7 +71,7 @@ class Faults:
 
 
 def parse_faults(options: Sequence[str]) -> Faults:
-    """Reads the values of `--fault`. Raises `HostError` for a fault that is not valid."""
+    """Reads the values of `--fault`. Raises `HostError` for an invalid fault."""
     values: dict[str, object] = {}
     for one in options:
         name, equals, value = one.partition("=")

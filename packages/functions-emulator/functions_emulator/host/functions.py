@@ -24,11 +24,11 @@ class Binding:
 
     @property
     def connection(self) -> str:
-        """Returns the name of its connection; the default is the one of the extension."""
+        """Returns the name of the binding's connection; by default the extension's default name."""
         return self.text("connection") or ("ServiceBus" if self.service == "serviceBus" else "Storage")
 
     def text(self, key: str) -> str | None:
-        """Returns a field that is a text and not empty, else `None`."""
+        """Returns a field that is a non-empty string, else `None`."""
         value = self.fields.get(key)
         return value if isinstance(value, str) and value else None
 

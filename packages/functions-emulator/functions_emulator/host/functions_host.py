@@ -93,7 +93,7 @@ class FunctionsHost:
 
     @property
     def port(self) -> int:
-        """Returns the port that it serves on."""
+        """Returns the port on which the host serves."""
         return int(self.url.rsplit(":", 1)[1])
 
     async def start(self) -> None:
@@ -336,7 +336,7 @@ class FunctionsHost:
 
 
 def _lock_data_dir(folder: Path) -> IO[str]:
-    """Locks the folder as long as the returned file is open, since two hosts would run everything twice.
+    """Locks the folder while the returned file is open, since two hosts would run every function twice.
 
     Raises `HostError` if another host has locked it. The operating system unlocks it when the process dies.
     """

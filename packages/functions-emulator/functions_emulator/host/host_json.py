@@ -106,7 +106,7 @@ class HostJson:
 
 
 def load_host_json(app_dir: Path) -> HostJson:
-    """Reads the file. Raises `HostError` if it is missing or not valid."""
+    """Reads the file. Raises `HostError` if the file is missing or invalid."""
     path = app_dir / "host.json"
     if not path.exists():
         raise HostError(f"{path} is missing: is {app_dir} a function app?")

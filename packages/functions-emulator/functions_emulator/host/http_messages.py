@@ -20,7 +20,7 @@ from functions_emulator.host.kestrel import uri_path
 async def function_request(request: web.BaseRequest, path: str, route_params: Mapping[str, str]) -> HttpRequest:
     """Returns the function's request.
 
-    Only a body with a `Content-Length` arrives: a chunked one is empty (azure-functions-host issue 7930). Repeated
+    Only a body with a `Content-Length` arrives: a chunked body is empty (azure-functions-host issue 7930). Repeated
     headers and parameters are joined by commas. Parameters whose names differ in case arrive under the last spelling:
     QueryFeature.cs of dotnet/aspnetcore sets the joined value under it, without regard to case. A parameter without a
     value is left out, since the Python worker does not request `UseNullableValueDictionaryForHttp`.

@@ -152,7 +152,7 @@ class HttpServer:
         return await self._admin.handle(request, path)
 
     async def _serve_page(self, request: web.BaseRequest, path: str) -> web.Response:
-        """Returns the page; it is not served with access keys, since a browser has none."""
+        """Returns the page, which is served only without access keys, since a browser has no key."""
         if self._keys is not None or self._page is None:
             return web.Response(status=404)
         try:
@@ -266,7 +266,7 @@ class HttpServer:
         return _web_response(api_response)
 
     async def _wait_for_end(self, started: ApiResponse, timeout_s: float, interval_s: float) -> ApiResponse:
-        """Returns the response for the end of the instance; after the timeout the one to its start."""
+        """Returns the response when the instance has ended; after the timeout, returns the response to its start."""
         assert self._links is not None
         deadline = monotonic() + timeout_s
         while (ended := self._api.outcome(started.body["id"], self._links)) is None:

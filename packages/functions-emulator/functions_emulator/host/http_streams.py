@@ -76,7 +76,7 @@ class Streams:
     ) -> web.StreamResponse:
         """Streams the function's response with `headers`, and with those of `defaults` that it has not set.
 
-        Raises `TimeoutError` if it does not start in time.
+        Raises `TimeoutError` if the response does not start in time.
         """
 
         async def with_route(extension_request: Any) -> Any:

@@ -140,7 +140,7 @@ def _functions_of(module: ModuleType, script: Path) -> Iterator[tuple[str, Any]]
 def _build_all(app: Any) -> Iterator[tuple[str, Any]]:
     """Returns every function with its name, or a `BindingError` in its place.
 
-    `get_functions` of the SDK stops at the first problem, and so does the worker on Azure, which then serves none.
+    `get_functions` of the SDK stops at the first problem, as does the worker on Azure, which then serves no function.
     """
     for builder in app._function_builders:
         name = str(builder._function.get_function_name())
@@ -190,7 +190,7 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
 
 
 def _claim_route(function: Function, taken: list[Function]) -> None:
-    """Raises `BindingError` if a function has the route and a method of another one. No methods means all methods."""
+    """Raises `BindingError` if another function has the same route and method. No methods means all methods."""
     if function.trigger.type != "httpTrigger":
         return
     route, methods = _route_and_methods(function)

@@ -26,10 +26,10 @@ class OutputWriter(Protocol):
     """Writes the output bindings of one type."""
 
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
-        """Writes a value to the target of an output binding; raises if it cannot."""
+        """Writes a value to the target of an output binding. Raises an error if the write fails."""
 
     async def close(self) -> None:
-        """Closes its connections."""
+        """Closes the writer's connections."""
 
 
 class Invoker:

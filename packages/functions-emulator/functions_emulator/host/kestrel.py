@@ -1,6 +1,6 @@
-"""Treats a request as Kestrel, the web server of Microsoft's host, does before the host has it.
+"""Treats a request as Kestrel, the web server of Microsoft's host, does before the host gets the request.
 
-It bounds the request line and the headers, refuses with a bare status, and decodes the path. Source: dotnet/aspnetcore,
+Limits the request line and the headers, refuses with a bare status, and decodes the path. Source: dotnet/aspnetcore,
 src/Servers/Kestrel/Core/src: KestrelServerLimits.cs, KestrelBadHttpRequestException.cs, and in Internal/Http
 Http1Connection.cs and PathNormalizer.cs; src/Shared/UrlDecoder/UrlDecoder.cs.
 """
@@ -96,7 +96,7 @@ def refused(status: int) -> web.Response:
 
 
 def path_of(request: web.BaseRequest) -> str:
-    """Returns the path, decoded. Only `%2F` stays, and what is not UTF-8; then dot segments are removed.
+    """Returns the path, decoded. Keeps `%2F` and bytes that are not UTF-8. Then removes dot segments.
 
     Raises `RefusedError`.
     """

@@ -86,7 +86,7 @@ def keys_of(file: Path | None, data_dir: Path | None) -> Keys:
 
 
 def load_keys(path: Path) -> Keys:
-    """Reads the file. Raises `HostError` if it is not valid."""
+    """Reads the file. Raises `HostError` if the file is invalid."""
     try:
         raw = json.loads(path.read_text())
         functions = {name: _checked(keys, f"functions.{name}") for name, keys in raw.get("functions", {}).items()}

@@ -62,7 +62,7 @@ class Template:
 
 
 def parse_template(text: str) -> Template:
-    """Compiles a template. Raises `BindingError` if it is not valid."""
+    """Compiles a template. Raises `BindingError` if the template is invalid."""
     defaults: dict[str, str] = {}
     bounds: list[tuple[str, str, str]] = []
     pattern = ""

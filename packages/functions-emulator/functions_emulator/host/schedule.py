@@ -47,7 +47,7 @@ class _Cron:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Reads a schedule in UTC, as Azure without WEBSITE_TIME_ZONE. Raises `BindingError` if it is not valid."""
+    """Reads a schedule in UTC, as Azure without WEBSITE_TIME_ZONE. Raises `BindingError` if the schedule is invalid."""
     text = text.strip()
     if _SPAN.fullmatch(text):
         try:

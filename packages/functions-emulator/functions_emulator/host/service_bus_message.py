@@ -46,7 +46,7 @@ def convert(message: ServiceBusReceivedMessage, trigger: Binding) -> ServiceBusM
 
 
 def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Binding) -> list[ServiceBusMessage]:
-    """Returns the messages of a trigger with cardinality many. Raises UnreadableBatchError: it does not run.
+    """Returns the messages of a trigger with cardinality many. Raises UnreadableBatchError if the function cannot run.
 
     Without `dataType` the host requests `object[]` (GetRequestedType in GeneralScriptBindingProvider.cs of
     azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk). Json.NET

@@ -23,7 +23,7 @@ _RECEIVE_WAIT_S = 1.0
 
 
 class SessionTrigger:
-    """Serves up to `max_sessions` sessions; one that is idle for `idle_s` is closed.
+    """Serves up to `max_sessions` sessions. Closes a session that is idle for `idle_s`.
 
     `invoke` runs the function and returns whether it succeeded.
     """

@@ -1,8 +1,8 @@
 """Service Bus triggers: peek-lock; a function that returns completes the message, one that raises abandons it.
 
-Each function has one receiver of the SDK. Two coroutines must not use it at once: they would wait for each other's
-frames (up to 0.2 s per settlement). So one coroutine owns it: it receives, and interrupts that to settle messages and
-to renew locks.
+Each function has one receiver of the SDK. Two coroutines must not use a receiver concurrently: they wait for each
+other's frames (up to 0.2 s per settlement). So one coroutine owns the receiver. It interrupts a receive to settle
+messages and to renew locks.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class ServiceBusTrigger:
 def _unused_tls(connection: str) -> ssl.SSLContext | None:
     """Returns a TLS context that trusts no certificate, for a bus without TLS; `None` for another bus.
 
-    Without it the SDK reads all certificates of the machine for each receiver.
+    Without this context, the SDK reads all certificates of the machine for each receiver.
     """
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if "usedevelopmentemulator=true" in connection.lower() else None
 
@@ -271,7 +271,7 @@ async def call(
 async def settle(
     receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage, succeeded: bool, source: str
 ) -> None:
-    """Completes or abandons a message; a failure is logged, and the message is delivered again."""
+    """Completes or abandons a message. Logs a failure, after which the bus delivers the message again."""
     try:
         if succeeded:
             await receiver.complete_message(message)

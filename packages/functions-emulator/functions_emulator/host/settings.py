@@ -1,4 +1,4 @@
-"""App settings: the environment, and `local.settings.json` for what it lacks."""
+"""App settings: the environment, and `local.settings.json` for settings that the environment lacks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Settings:
 
 
 def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = None) -> Settings:
-    """Reads `local.settings.json` and adds to the environment what it lacks, as Core Tools does.
+    """Reads `local.settings.json` and adds its settings that the environment lacks, as Core Tools does.
 
     Raises `HostError` if the file is not valid.
     """

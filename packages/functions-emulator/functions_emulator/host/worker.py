@@ -84,7 +84,7 @@ class Worker:
         return self._running
 
     async def call(self, function: Function, arguments: Mapping[str, Any], invocation: Invocation) -> Any:
-        """Runs a function and returns its value. Raises `FunctionFailedError` if it raises or takes too long."""
+        """Runs a function and returns its value. Raises `FunctionFailedError` after an error or `functionTimeout`."""
         values = dict(arguments)
         if function.takes_context:
             values["context"] = Context(invocation)
@@ -191,7 +191,7 @@ class Worker:
             await asyncio.sleep(0.02)
 
     async def stop(self) -> None:
-        """Ends the loop. A function that hangs in a thread is left running."""
+        """Ends the loop. Does not stop a function that hangs in a thread."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)

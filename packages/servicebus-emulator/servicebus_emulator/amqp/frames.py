@@ -40,7 +40,7 @@ class FrameBuffer:
         self._data += data
 
     def next_header(self) -> bytes | None:
-        """Returns the next eight bytes, None until they are complete; FramingError if they cannot be a protocol
+        """Returns the next eight bytes, None until they are complete. Raises FramingError if they cannot be a protocol
         header."""
         head = bytes(self._data[self._start : self._start + 8])
         if not head.startswith(b"AMQP"[: len(head)]):
@@ -51,7 +51,7 @@ class FrameBuffer:
         return head
 
     def next_frame(self) -> Frame | None:
-        """Returns the next frame, None until it is complete; FramingError if its header is invalid or it is too
+        """Returns the next frame, None until it is complete. Raises FramingError if its header is invalid or it is too
         large."""
         start, data = self._start, self._data
         if len(data) - start < _HEADER_BYTES:

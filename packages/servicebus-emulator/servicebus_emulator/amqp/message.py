@@ -116,7 +116,7 @@ class AmqpMessage:
 
     @classmethod
     def parse(cls, data: bytes) -> AmqpMessage:
-        """Reads an encoded message; DecodeError if the bytes are not a message."""
+        """Reads an encoded message. Raises DecodeError if the bytes are not a message."""
         header: list[Any] = []
         annotations: dict[Any, Any] = {}
         properties_raw = application_raw = b""

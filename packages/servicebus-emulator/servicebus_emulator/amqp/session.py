@@ -113,7 +113,7 @@ class Session:
             self._waiting = deque(remaining)
 
     def receive(self, body: Body, payload: bytes) -> Iterator[Event]:
-        """Handles a frame on this channel and yields its events; AmqpError if it breaks the protocol."""
+        """Handles a frame on this channel and yields its events. Raises AmqpError if it breaks the protocol."""
         match body:
             case Transfer():
                 yield from self._receive_transfer(body, payload)

@@ -30,7 +30,7 @@ _CORRELATION = (
 
 
 def read_rule(name: str, element: Element) -> RuleDescription:
-    """Returns the rule of a RuleDescription element; InvalidRequest if its filter or action is invalid."""
+    """Returns the rule of a RuleDescription element. Raises InvalidRequest if its filter or action is invalid."""
     filters, actions = element.find("s:Filter", _NS), element.find("s:Action", _NS)
     selects = TrueFilter() if filters is None else _read_filter(filters)
     action = None

@@ -97,7 +97,7 @@ class Broker:
     # Addresses
 
     def queue(self, address: str) -> MessageQueue:
-        """Returns the queue, subscription or dead-letter queue that a receiver reads; a BusError if it cannot be
+        """Returns the queue, subscription or dead-letter queue that a receiver reads. Raises BusError if it cannot be
         read."""
         queue = self._queues.get(address.lower())
         if queue is None:
@@ -113,7 +113,7 @@ class Broker:
         return queue
 
     def destination(self, address: str) -> Destination:
-        """Returns the queue or topic that a sender writes to; a BusError for any other address."""
+        """Returns the queue or topic that a sender writes to. Raises BusError for any other address."""
         destination = self.destinations.get(address.lower())
         if destination is None:
             if address.lower() in self._queues:

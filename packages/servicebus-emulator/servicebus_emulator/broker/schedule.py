@@ -39,7 +39,7 @@ class Schedule:
         message.lock_timer = self._env.timers.at(message.scheduled_at_ms or 0, lambda: self._activate(number))
 
     def cancel(self, *sequence_numbers: int) -> None:
-        """Removes messages before their time, all or none; MessageNotFound for an unknown number."""
+        """Removes messages before their time, all or none. Raises MessageNotFound for an unknown number."""
         for number in sequence_numbers:
             if number not in self.messages:
                 raise MessageNotFound(f"No scheduled message has the sequence number {number}.")

@@ -72,7 +72,7 @@ class SessionQueue(MessageQueue):
     # Locks of sessions
 
     def lock(self, session_id: str, holder: Holder) -> Session:
-        """Locks a session, with or without messages; SessionCannotBeLocked if it has a holder."""
+        """Locks a session, with or without messages. Raises SessionCannotBeLocked if it has a holder."""
         session = self._session(session_id)
         if session.holder is not None:
             raise SessionCannotBeLocked(f"The requested session '{session_id}' cannot be accepted: it is locked.")

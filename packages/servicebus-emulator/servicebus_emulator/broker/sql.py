@@ -54,7 +54,7 @@ class SqlAction:
         object.__setattr__(self, "_statements", tuple(statements))
 
     def apply(self, content: Content) -> Content:
-        """Returns a changed copy of the message; FilterError if a value cannot be computed or encoded."""
+        """Returns a changed copy of the message. Raises FilterError if a value cannot be computed or encoded."""
         properties = Properties(content.system_properties, content.application_properties)
         names = {name.lower(): name for name in content.application_properties()}
         application: dict[str, Any] = {}

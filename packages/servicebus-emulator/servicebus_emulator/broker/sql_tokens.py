@@ -43,7 +43,7 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """Returns all tokens and an `end`; InvalidExpression for characters that start no token."""
+    """Returns all tokens and an `end`. Raises InvalidExpression for characters that start no token."""
     if len(text) > MAX_EXPRESSION_CHARS:
         raise InvalidExpression(f"The expression is longer than {MAX_EXPRESSION_CHARS} characters.")
     tokens = []

@@ -35,7 +35,7 @@ def either(left: bool | None, right: bool | None) -> bool | None:
 
 
 def as_truth(value: Any) -> bool | None:
-    """Returns a boolean or unknown as it is; FilterError for any other value."""
+    """Returns a boolean or unknown as it is. Raises FilterError for any other value."""
     if value is None or isinstance(value, bool):
         return value
     raise FilterError(f"A condition expected, not {value!r}.")

@@ -66,7 +66,7 @@ class Store(Protocol):
         """Removes all stored data of an entity."""
 
     def commit(self) -> None:
-        """Makes the changes durable; StoreError if that fails."""
+        """Makes the changes durable. Raises StoreError if that fails."""
 
     def messages(self) -> Iterator[StoredMessage]:
         """Yields all messages, each entity's in order of sequence number."""
