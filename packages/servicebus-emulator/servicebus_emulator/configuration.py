@@ -1,4 +1,4 @@
-"""Reads the official emulator's `Config.json`; an unknown property is an error that names it.
+"""Reads the official emulator's `Config.json`. Refuses an unknown property, with its name.
 
 A subscription without rules gets the rule `$Default`, which selects every message; configured rules replace it.
 """
@@ -66,7 +66,7 @@ _T = TypeVar("_T")
 
 
 class ConfigurationError(Exception):
-    """The configuration cannot be used; the message has the position and the reason."""
+    """The configuration cannot be used. The message has the position and the reason."""
 
 
 @dataclass(frozen=True, slots=True)

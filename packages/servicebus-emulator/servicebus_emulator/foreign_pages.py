@@ -1,8 +1,8 @@
 """Refuses requests of a browser for a web page of another site.
 
-Any page can open WebSockets to loopback and post forms there, and after DNS rebinding it could read the responses too.
-The browser names the page in `Origin` (Fetch standard, 3.1) and the name that it looked up in `Host`. Programs send no
-`Origin`, or that of the URL that they call.
+Any page can open WebSockets to loopback and post forms there, and after DNS rebinding also read the responses. The
+browser names the page in `Origin` (Fetch standard, 3.1) and the resolved host name in `Host`. Programs send no
+`Origin`, or the origin of the URL that they call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
-    """Returns the reason why a request with these headers is refused, as one line; None if it is not.
+    """Returns the reason why a request with these headers is refused, as one line; None if the request is allowed.
 
     `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`; the origin of a page must
     match.

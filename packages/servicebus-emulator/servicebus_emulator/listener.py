@@ -16,7 +16,7 @@ _TLS_HANDSHAKE = b"\x16"
 
 
 class ListenError(Exception):
-    """It is not possible to listen on the address."""
+    """The program cannot listen on the address."""
 
 
 class Listener:

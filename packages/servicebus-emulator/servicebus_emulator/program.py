@@ -110,7 +110,7 @@ async def _serve(args: argparse.Namespace, context: ssl.SSLContext | None) -> in
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:
-    """Sets the event at the first SIGTERM or SIGINT; the second one ends the process at once."""
+    """Sets the event at the first SIGTERM or SIGINT. The second signal ends the process immediately."""
     loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:

@@ -61,7 +61,7 @@ class Peer(Protocol):
     def is_behind(self) -> bool:
         """Returns whether the client reads too slowly for more messages now.
 
-        Once it reads again, `LinkConsumer.request_messages` is called.
+        When the client reads again, the gateway calls `LinkConsumer.request_messages`.
         """
 
     def serve(self, link: OutgoingLink) -> None:
@@ -129,7 +129,7 @@ class SessionConsumer(LinkConsumer):
         self._timer: Timer | None = None
 
     def open(self, session_id: str | None) -> None:
-        """Attaches the link once it has a session's lock.
+        """Attaches the link when it has the lock of a session.
 
         None waits for any session with messages, as long as the link's timeout. A session with an id is locked now;
         SessionCannotBeLocked if another receiver has it.

@@ -22,7 +22,7 @@ class SasKey:
 
     @classmethod
     def parse(cls, text: str) -> SasKey:
-        """Reads `KEY` or `NAME=KEY`; characters `=` of the key stand at its end only."""
+        """Reads `KEY` or `NAME=KEY`. The key can have characters `=` only at its end."""
         name, separator, secret = text.rstrip("=").partition("=")
         if not separator:
             return cls("RootManageSharedAccessKey", text)
@@ -41,7 +41,7 @@ class Grant:
 
 
 def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
-    """Returns the grant of a token; Unauthorized has the reason for an invalid one, without the expected value."""
+    """Returns the grant of a token. Raises Unauthorized with the reason, without the expected value."""
     if not token.startswith(_PREFIX):
         raise Unauthorized("InvalidToken: a SharedAccessSignature is required.")
     fields = dict(_fields(token.removeprefix(_PREFIX)))

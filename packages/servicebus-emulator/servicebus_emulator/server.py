@@ -42,7 +42,7 @@ class Timeouts:
 
 
 class Liveness:
-    """Decides on the close of a silent connection. Callers pass the time, in seconds of a monotonic clock."""
+    """Decides when a silent connection is closed. Callers pass the time, in seconds of a monotonic clock."""
 
     def __init__(self, timeouts: Timeouts, now_s: float) -> None:
         self._timeouts = timeouts
@@ -50,11 +50,11 @@ class Liveness:
         self.is_open = False
 
     def record_received(self, now_s: float) -> None:
-        """Notes the time of received bytes."""
+        """Records the time of received bytes."""
         self._received_at_s = now_s
 
     def timeout_reason(self, now_s: float) -> str | None:
-        """Returns the reason why the connection must be closed now; None if it may stay open."""
+        """Returns the reason to close the connection now; None if the connection may stay open."""
         timeouts = self._timeouts
         if not self.is_open and now_s - self._connected_at_s >= timeouts.handshake_timeout_s:
             return f"not open after {timeouts.handshake_timeout_s:g} s"
@@ -65,7 +65,7 @@ class Liveness:
     def next_check_s(self, now_s: float, heartbeat_every_ms: int) -> float:
         """Returns seconds until the next check, in time for the next heartbeat and for the timeouts.
 
-        `heartbeat_every_ms` is 0 if the peer expects none.
+        `heartbeat_every_ms` is 0 if the peer expects no heartbeats.
         """
         timeouts = self._timeouts
         until = [timeouts.check_every_s, self._received_at_s + timeouts.idle_timeout_s - now_s]
@@ -128,7 +128,7 @@ class BusServer:
             self._timer.cancel()
 
     def will_write(self, client: Client) -> None:
-        """Notes that the client has output for the next flush."""
+        """Adds the client to the next flush, for which it has output."""
         self._writable.add(client)
         self.wake()
 
@@ -292,7 +292,7 @@ class Client(asyncio.Protocol):
             self._transport.abort()
 
     def _check_liveness(self) -> None:
-        """Drops the connection if a timeout is over; else sends a heartbeat if due and schedules the next check."""
+        """Drops the connection after a timeout. Otherwise sends a due heartbeat and schedules the next check."""
         if self._liveness_timer is not None:
             self._liveness_timer.cancel()
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""AMQP over WebSockets (OASIS "AMQP WebSocket Binding"): each binary message carries bytes of the AMQP stream."""
+"""AMQP over WebSockets (OASIS "AMQP WebSocket Binding"): each binary message has bytes of the AMQP stream."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _WebSocketTransport:
 
 
 async def serve(bus: BusServer, request: web.Request) -> web.StreamResponse:
-    """Serves one client over a WebSocket, from the upgrade to the end of the connection."""
+    """Serves one client over a WebSocket, from the upgrade until the connection is closed."""
     socket = web.WebSocketResponse(protocols=_SUBPROTOCOLS)
     await socket.prepare(request)
     client = Client(bus)

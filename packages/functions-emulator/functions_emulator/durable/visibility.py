@@ -39,7 +39,7 @@ class VisibilityTimeouts:
 def delayed(until: datetime, now: datetime) -> datetime:
     """Returns the time at which a message that is sent at `now` for `until` becomes visible.
 
-    The time is up to one second early, never late. DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay
+    The time is up to a second early, never late. DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay
     in Messaging/TaskHubQueue.cs), and the storage client cuts it to whole seconds,
     `(int?)visibilityTimeout?.TotalSeconds` (SendMessageInternal in QueueClient.cs of Azure.Storage.Queues). Nothing
     compares the requested time when the message arrives.

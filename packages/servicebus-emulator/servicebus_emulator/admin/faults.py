@@ -1,7 +1,7 @@
 """Faults on demand, for tests of an application's recovery.
 
 POST /faults with one of
-    {"fault": "drop-connections", "entity": NAME?}            drops all connections, or those with a link to the entity
+    {"fault": "drop-connections", "entity": NAME?}            drops all connections, or all with a link to the entity
     {"fault": "detach-links", "entity": NAME?}                detaches links with amqp:link:detach-forced
     {"fault": "delay", "ms": N}                               delays all output by N ms, until it is set to 0
     {"fault": "refuse-sends", "entity": NAME, "ms": N}        refuses sends as a busy server does, for N ms

@@ -5,9 +5,9 @@
     GET /$Resources/queues | /$Resources/topics | /{topic}/subscriptions | .../{name}/rules    pages by $skip and $top
     GET /$namespaceinfo
 
-PUT creates an entity (409 if it exists); with `If-Match` it changes one. GET of a missing queue or topic returns an
-empty feed with the status 200, which the SDKs take for "not found". GET of a missing subscription or rule is a 404.
-Azure does both (ballerina-platform/module-ballerinax-asb, tests of the Java SDK against it).
+PUT creates an entity (409 if the entity exists). With `If-Match`, PUT changes an entity. GET of a missing queue or
+topic returns an empty feed with the status 200, which the SDKs take for "not found". GET of a missing subscription or
+rule returns 404. Azure does both (ballerina-platform/module-ballerinax-asb, tests of the Java SDK against Azure).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Request:
 
 
 class RestApi:
-    """Handles requests; stores the entities that they create, change or delete."""
+    """Handles requests, and stores entities that a request creates, changes or deletes."""
 
     def __init__(self, broker: Broker, on_removed: Callable[[], None], *, is_premium: bool = False) -> None:
         self._broker = broker
@@ -156,7 +156,7 @@ class RestApi:
             self._broker.change_queue(queue)
 
     def _check_size(self, size_bytes: int, old_bytes: int | None = None) -> None:
-        """Raises InvalidRequest for a size that Azure does not offer; an entity keeps its configured one."""
+        """Raises InvalidRequest for a size that Azure does not offer. An entity keeps its configured size."""
         sizes = fields.PREMIUM_SIZES_MB if self._is_premium else fields.STANDARD_SIZES_MB
         size_mb = size_bytes // fields.MEGABYTE
         if size_bytes != old_bytes and size_mb not in sizes:
@@ -206,7 +206,7 @@ class RestApi:
     # Subscriptions
 
     def _expect(self, request: Request, exists: bool, topic: Topic, *names: str) -> None:
-        """Raises the error of a PUT that creates a subscription or rule that exists, or changes one that does not."""
+        """Raises the error of a PUT that creates an existing subscription or rule, or changes a missing one."""
         if request.has_if_match and not exists:
             raise TopicPartNotFound(topic.path, *names)
         if exists and not request.has_if_match:

@@ -3,9 +3,9 @@
     HEADER -> SASL -> AMQP_HEADER -> OPENING -> OPEN -> CLOSED
        `---------------------------^
 
-The order of the states is that of AMQP 1.0 part 5, 5.3.1 and part 2, 2.4.6; a client may leave SASL out. A frame out of
-order closes the connection with an error. Frames are read one at a time, so that the owner's output for an event
-precedes that of later frames.
+The order of the states is that of AMQP 1.0 part 5, 5.3.1 and part 2, 2.4.6. A client may omit SASL. A frame out of
+order closes the connection with an error. The connection reads one frame at a time, so that output for an event
+precedes output for later frames.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Connection:
         session.links.clear()
 
     def _advance(self) -> bool:
-        """Reads one header or frame; False until it is complete."""
+        """Reads one header or frame. Returns False if the header or frame is incomplete."""
         if self.state in (State.HEADER, State.AMQP_HEADER):
             header = self._buffer.next_header()
             if header is None:

@@ -36,12 +36,12 @@ def encode(value: Any) -> bytes:
 
 
 def encoder_of(kind: type) -> Callable[[Any], bytes]:
-    """Returns the encoder of a type; it also takes plain values, such as an int as uint."""
+    """Returns the encoder of a type, which also accepts plain values, such as an int as uint."""
     return _ENCODERS[kind]
 
 
 def encode_fields(code: int, fields: list[bytes]) -> bytes:
-    """Returns a described list from fields already encoded; trailing nulls are left out (part 1, 1.4)."""
+    """Returns a described list of encoded fields, without trailing nulls (part 1, 1.4)."""
     while fields and fields[-1] == b"\x40":
         fields.pop()
     body = b"".join(fields)

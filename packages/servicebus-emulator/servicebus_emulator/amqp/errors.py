@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class AmqpError(Exception):
-    """The peer broke the protocol; the connection is closed with `condition`."""
+    """The peer broke the protocol. The connection is closed with `condition`."""
 
     condition = "amqp:internal-error"
 

@@ -11,14 +11,14 @@ from servicebus_emulator.amqp.performatives import Attach
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The handshake is over."""
+    """The handshake has ended."""
 
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class LinkAttaching:
-    """The peer requests a link; the owner calls its `accept` or `refuse`."""
+    """The peer requests a link. The owner calls `accept` or `refuse` of the link."""
 
     link: IncomingLink | OutgoingLink
     attach: Attach
@@ -47,7 +47,7 @@ class CreditGranted:
 
 @dataclass(frozen=True, slots=True)
 class WindowOpened:
-    """The peer's window of a session, which was closed, takes transfers again: its links may send."""
+    """The peer's closed window of a session has opened again: the links of the session may send."""
 
     session: LinkSession
 

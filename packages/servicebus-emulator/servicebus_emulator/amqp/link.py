@@ -32,7 +32,7 @@ class LinkSession(Protocol):
 
 
 class _Link:
-    """Name, handle and end of a link. Both directions use the peer's handle."""
+    """Name, handle and detach of a link. Both directions use the peer's handle."""
 
     def __init__(self, session: LinkSession, attach: Attach) -> None:
         self.session = session
@@ -157,7 +157,7 @@ class OutgoingLink(_Link):
     def accept(self, filters: dict[Any, Any] | None = None, properties: dict[Any, Any] | None = None) -> None:
         """Opens the link. The response has the filters and the distribution mode in effect (part 3, 3.5.3).
 
-        `filters` are those; the peer's others are left out. Messages always move, in any requested mode.
+        `filters` are the filters in effect. Other filters of the peer are omitted. Messages always move, in any mode.
         """
         self.accepted = True
         attach, source = self.attach, self.attach.source
@@ -172,14 +172,14 @@ class OutgoingLink(_Link):
         )
 
     def grant(self, delivery_count: int | None, link_credit: int, drain: bool) -> None:
-        """Applies the peer's flow (part 2, 2.6.7): its credit includes the deliveries that it has not seen yet."""
+        """Applies the peer's flow (part 2, 2.6.7), whose credit includes deliveries that the peer has not seen yet."""
         peer_count = self.delivery_count if delivery_count is None else delivery_count
         in_flight = (self.delivery_count - peer_count) % _SEQUENCE
         self.credit = max(0, link_credit - in_flight)
         self.drain = drain
 
     def drained(self) -> None:
-        """Completes a drain: uses up the remaining credit and reports that (part 2, 2.6.7)."""
+        """Completes a drain: consumes the remaining credit and reports this to the peer (part 2, 2.6.7)."""
         self.delivery_count = (self.delivery_count + self.credit) % _SEQUENCE
         self.credit = 0
         self.drain = False

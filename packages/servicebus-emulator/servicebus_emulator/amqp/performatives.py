@@ -1,6 +1,6 @@
 """Frame bodies of AMQP and SASL, and delivery states: described lists with typed fields (AMQP 1.0, 2.7, 3.4, 5.3).
 
-`decode_body` checks the type of every field, so that the state machine need not; `encode_body` returns bytes. Field
+`decode_body` checks the type of every field, so the state machine does not. `encode_body` returns bytes. Field
 names are those of the specification, with underscores.
 """
 
@@ -381,7 +381,7 @@ def _in_range(item: Any, maximum: int) -> bool:
 
 
 def encode_body(body: Body) -> bytes:
-    """Returns a performative's bytes; trailing nulls are left out (part 1, 1.4)."""
+    """Returns a performative's bytes, without trailing nulls (part 1, 1.4)."""
     kind = type(body)
     if kind in _CONSTANT:
         return _CONSTANT[kind]

@@ -84,10 +84,10 @@ class Session:
 
     @property
     def window_is_open(self) -> bool:
-        """Returns whether the peer takes a transfer now; if not, no delivery may begin.
+        """Returns whether the peer accepts a transfer now. If not, no delivery may begin.
 
-        A delivery that begins is counted by its link and locked by the broker. It must reach the peer before the answer
-        to a drain (part 2, 2.6.7).
+        The link counts a delivery that begins, and the broker locks its message. The delivery must reach the peer
+        before the response to a drain (part 2, 2.6.7).
         """
         return self._remote_window > 0
 

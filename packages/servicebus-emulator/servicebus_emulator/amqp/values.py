@@ -43,7 +43,7 @@ class Timestamp(int):
 
 
 class NaiveTimestamp(Timestamp):
-    """A timestamp that was written without a time zone, read as UTC; it is encoded like any other."""
+    """A timestamp that was written without a time zone. It is read as UTC, and encoded like any other timestamp."""
 
 
 class Float(float):

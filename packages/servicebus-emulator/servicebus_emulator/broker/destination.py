@@ -18,7 +18,7 @@ NO_FAULTS = Verdict()
 
 
 class DuplicateHistory:
-    """Keeps each message id for `window_ms` after it was first seen; a repeat does not prolong that."""
+    """Keeps each message id for `window_ms` after the first message. A repeat does not prolong this time."""
 
     def __init__(self, window_ms: int) -> None:
         self.window_ms = window_ms
@@ -78,7 +78,7 @@ class Destination:
     def send(self, content: Content, origin: Origin = SENDER) -> Verdict:
         """Accepts a message, now or at its scheduled time. A duplicate is accepted and dropped.
 
-        Returns the faults of the message; the caller applies those of the sender's connection.
+        Returns the faults of the message. The caller applies the faults of the sender's connection.
         """
         self.check_open()
         verdict = NO_FAULTS
@@ -104,7 +104,7 @@ class Destination:
         return verdict
 
     def _deliver(self, content: Content, origin: Origin, verdict: Verdict) -> None:
-        """Accepts a message with its faults, and then those that waited for the next one."""
+        """Accepts a message with its faults, and then the messages that waited for the next message."""
         now_ms, timers = self.environment.clock.now_ms(), self.environment.timers
 
         def accept() -> None:
@@ -126,7 +126,7 @@ class Destination:
                     call()
 
     def schedule(self, content: Content, due_ms: int) -> int:
-        """Accepts a message for later and returns its sequence number. A message that is due is enqueued at once."""
+        """Accepts a message for later and returns its sequence number. A due message is enqueued immediately."""
         self.check_open()
         self.entity.check(content)
         number = self.entity.schedule.add(content, due_ms)
@@ -139,7 +139,7 @@ class Destination:
         return self.history.knows(str(content.message_id), self.environment.clock.now_ms())
 
     def _remember(self, content: Content) -> None:
-        """Adds the id of an accepted message; a refused message may be sent again."""
+        """Adds the id of an accepted message. A sender may send a refused message again."""
         if self.history is None:
             return
         message_id, now = str(content.message_id), self.environment.clock.now_ms()

@@ -48,14 +48,14 @@ class Consumer(Protocol):
 
     @property
     def credit(self) -> int:
-        """Returns the number of messages that it accepts now."""
+        """Returns the number of messages that the consumer accepts now."""
 
     @property
     def settles_on_send(self) -> bool:
         """Returns whether the queue removes a message when it delivers it (receive-and-delete)."""
 
     def deliver(self, message: Message) -> None:
-        """Accepts a message; it is locked with `message.lock_token` unless the consumer settles on send."""
+        """Accepts a message, which is locked with `message.lock_token` unless the consumer settles on send."""
 
 
 class EntityMessages:

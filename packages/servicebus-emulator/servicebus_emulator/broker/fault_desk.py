@@ -1,19 +1,19 @@
 """Faults of messages, by lane, entity, step type and tenant, decided by a seed.
 
-A rule counts the messages that it matches at each entity. Only the seed, the rule, the entity and n decide whether it
-strikes the n-th of them. The same seed, rules and messages give the same faults again, at any times.
+A rule counts its matching messages at each entity. Only the seed, the rule, the entity and n decide whether the rule
+strikes the n-th matching message. The same seed, rules and messages give the same faults again, at any times.
 
 | fault | effect on a message that a client sends |
 |---|---|
-| drop | it is accepted and lost |
-| duplicate | it is accepted twice, also if the entity detects duplicates |
-| delay | it arrives `ms` later; one that waits does not survive the emulator |
-| reorder | it arrives after the next message of its entity, or after `ms` |
-| truncate | the second half of its body is lost |
-| forget | the entity forgets its message id: the window of duplicate detection is over |
-| slow | it is accepted, and the sender gets the outcome `ms` later |
-| disconnect | it is accepted, and the sender's connection is lost before the outcome |
-| throttle | it is refused as by a busy server |
+| drop | the message is accepted and lost |
+| duplicate | the message is accepted twice, also if the entity detects duplicates |
+| delay | the message arrives `ms` later; a delayed message is lost if the emulator ends |
+| reorder | the message arrives after the next message of its entity, or after `ms` |
+| truncate | the second half of the body is lost |
+| forget | the entity forgets the message id, as after the window of duplicate detection |
+| slow | the message is accepted, and the sender gets the outcome `ms` later |
+| disconnect | the message is accepted, and the sender's connection is lost before the outcome |
+| throttle | the message is refused as by a busy server |
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class FaultDesk:
         return rule
 
     def remove(self, rule_id: int | None = None) -> int:
-        """Removes a rule, or all and the run; the ids begin at 1 again. Returns the number of removed rules."""
+        """Removes a rule, or all rules and the run. Ids then begin at 1 again. Returns the number of removed rules."""
         before = len(self.rules)
         self.rules = [] if rule_id is None else [rule for rule in self.rules if rule.id != rule_id]
         if rule_id is None:
@@ -133,7 +133,7 @@ class FaultDesk:
         return {"seed": self.seed, "rules": rules, "run": [asdict(strike) for strike in self.run]}
 
     def judge(self, path: str, content: Content) -> Verdict:
-        """Returns the faults that strike a message at an entity; of one kind, the first rule's."""
+        """Returns the faults that strike a message at an entity, at most one of each kind: of the first rule."""
         return Verdict(dict(reversed([*self._strikes(path, content)])))
 
     def _strikes(self, path: str, content: Content) -> Iterator[tuple[str, int]]:

@@ -1,9 +1,9 @@
 """An append-only file next to the database, for changes that are too frequent for a transaction each (decision 0008).
 
-A delivery counts when its lock ends in any way, so its count must be stored before the receiver has the message.
-Completing a message removes it; sending one uses a number. A line at the end of a file costs a microsecond where a
-transaction costs twenty, and survives the process too. Lines are JSON; of those about one message or entity, the last
-is valid:
+A delivery counts when its lock ends in any way. So its count must be stored before the receiver has the message. A
+completed message is removed, and a sent message uses a number. A line at the end of a file costs a microsecond, a
+transaction costs twenty, and both survive the process. Lines are JSON. The last line about a message or entity is
+valid:
 
     [count, sequence number, entity]    the delivery count if the broker dies now, instead of that of the row
     ["gone", sequence number, entity]   the message was removed
@@ -67,7 +67,7 @@ class Journal:
         self._lines.append(f"[{count},{sequence_number},{self._name(entity)}]\n")
 
     def remove(self, entity: str, sequence_number: int) -> None:
-        """Adds that a message was removed; numbers are never used again, so older lines about it may stay."""
+        """Records a removed message. Numbers are never used again, so older lines about the message may stay."""
         key = (entity, sequence_number)
         self.counts.pop(key, None)
         self.gone.add(key)
@@ -78,7 +78,7 @@ class Journal:
         self._numbers[entity] = self.last[entity] = sequence_number
 
     def drop(self, entity: str) -> None:
-        """Adds that an entity was deleted; a new one of the same name counts from 1."""
+        """Records a deleted entity. A new entity of the same name counts from 1."""
         self._forget_all(entity)
         self._lines.append(f'["{_DROPPED}",0,{self._name(entity)}]\n')
 
@@ -95,13 +95,13 @@ class Journal:
         return name
 
     def write_numbers(self) -> None:
-        """Writes the numbers, before their messages are stored: a lost number is better than one used twice."""
+        """Writes the numbers before their messages are stored, since a number may be lost but not used twice."""
         if self._numbers:
             self._append([f'["{_LAST}",{number},{self._name(entity)}]\n' for entity, number in self._numbers.items()])
             self._numbers.clear()
 
     def write(self) -> None:
-        """Writes the other lines, after messages are stored: a delivery of a message that was not stored is void."""
+        """Writes the other lines after messages are stored, since a delivery counts only for a stored message."""
         self._append(self._lines)
         self._lines.clear()
 

@@ -51,7 +51,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a message that comes from an entity; `SENDER` for one from a client."""
+    """The origin of a message that comes from an entity; `SENDER` for a message from a client."""
 
     #: sequence number in the topic
     sequence_number: int | None = None

@@ -92,7 +92,7 @@ class MessageQueue(EntityMessages):
         self.pump()
 
     def _forward(self, content: Content, origin: Origin) -> None:
-        """Forwards a message; one that has too many hops, or that its target refuses, is dead-lettered here.
+        """Forwards a message. Dead-letters a message above `MAX_HOPS` hops, or that the target refuses.
 
         Azure, "Dead-lettering in auto forward scenarios": the transfer dead-letter queue is for sends via an entity.
         """
@@ -163,7 +163,7 @@ class MessageQueue(EntityMessages):
     def request_messages(self, consumer: Consumer) -> None:
         """Delivers messages to a consumer with new credit, before consumers with older requests.
 
-        Older credit may belong to a call that timed out in the client: a message would wait there until it is returned.
+        Older credit may belong to a call that timed out in the client, where a message waits until it is returned.
         """
         self.remove_consumer(consumer)
         if consumer.credit > 0:
@@ -194,7 +194,7 @@ class MessageQueue(EntityMessages):
             self._pumping = False
 
     def _pop_ready(self, numbers: list[int]) -> Message | None:
-        """Returns the first available message of a heap of sequence numbers; drops the numbers of others."""
+        """Returns the first available message of a heap of sequence numbers. Drops numbers of unavailable messages."""
         while numbers:
             message = self._messages.get(heapq.heappop(numbers))
             if message is not None and message.lock_token is None and message.state is MessageState.ACTIVE:
@@ -240,7 +240,7 @@ class MessageQueue(EntityMessages):
             self._remove(message)
 
     def abandon(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
-        """Returns a locked message at once and counts a failed delivery."""
+        """Returns a locked message immediately and counts a failed delivery."""
         message = self._take_lock(token)
         self._fail_delivery(message, changes)
 
@@ -252,7 +252,7 @@ class MessageQueue(EntityMessages):
     def defer(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
         """Keeps a locked message for receivers that request its sequence number, and counts a delivery.
 
-        At the maximum of deliveries it is a dead letter instead, as in Azure (Azure/azure-service-bus, issue 375).
+        Dead-letters the message at the maximum of deliveries instead, as in Azure (Azure/azure-service-bus, issue 375).
         """
         message = self._take_lock(token)
         message.state = MessageState.DEFERRED
@@ -266,7 +266,7 @@ class MessageQueue(EntityMessages):
         self._move_to_dead_letters(message, {**(changes or {}), REASON: reason, DESCRIPTION: description})
 
     def renew(self, token: uuid.UUID) -> int:
-        """Renews a lock for its whole duration from now. Returns its end."""
+        """Renews a lock for its whole duration from now. Returns the time when the lock expires."""
         message = self._locked.get(token)
         if message is None:
             raise MessageLockLost

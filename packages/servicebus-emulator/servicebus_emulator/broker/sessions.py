@@ -1,7 +1,7 @@
 """A queue that requires sessions: the messages of a session go, in order, to the receiver that holds its lock.
 
-Messages are locked as long as their session is. When that lock expires, each of them counts a failed delivery; when the
-receiver closes, none does (Azure, "Message sessions").
+Messages are locked as long as their session is locked. When that lock expires, each message counts a failed delivery.
+When the receiver closes, no message counts a delivery (Azure, "Message sessions").
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SessionQueue(MessageQueue):
         return session
 
     def lock_next(self, waiter: Waiter) -> None:
-        """Locks the next session with messages, now or when there is one."""
+        """Locks the next session with messages, immediately or when a session has messages."""
         self._waiters.append(waiter)
         self._grant()
 
@@ -103,7 +103,7 @@ class SessionQueue(MessageQueue):
         self._offer_session(session)
 
     def renew_session(self, session_id: str) -> int:
-        """Renews the lock. Returns its end."""
+        """Renews the lock. Returns the time when the lock expires."""
         session = self._held(session_id)
         self._start_session_lock(session)
         for message in self._locked_in(session):
@@ -133,7 +133,7 @@ class SessionQueue(MessageQueue):
             session.timer = None
 
     def _offer_session(self, session: Session) -> None:
-        """Offers a session without holder to the waiters; forgets it if it has neither messages nor state."""
+        """Offers a session without holder to the waiters. Deletes a session without messages and state."""
         if session.holder is not None:
             return
         while session.ready and not self._is_ready(session.ready[0]):

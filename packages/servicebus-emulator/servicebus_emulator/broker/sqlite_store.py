@@ -1,7 +1,7 @@
 """The store on disk: one SQLite file in write-ahead mode.
 
 Changes wait in memory until `commit` writes them in one transaction. A burst of messages costs one commit, and a
-message that is sent and completed in between costs nothing. `synchronous=NORMAL` keeps commits when the process dies; a
+message that is sent and completed in between costs no write. `synchronous=NORMAL` keeps commits if the process dies; a
 power cut may lose the last ones.
 
 More frequent changes are written to a second file, see `journal`. Entities are stored by lower-case path, because their

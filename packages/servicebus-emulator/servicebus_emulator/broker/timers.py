@@ -1,4 +1,4 @@
-"""Timers in a heap. The server reads the time of the next one, and runs it; this module does not sleep."""
+"""Timers in a heap. The server reads the time of the next timer, and runs due timers. This module does not sleep."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Timers:
         return len(self._heap)
 
     def next_due_ms(self) -> int | None:
-        """Returns the time of the next call; None if there is none."""
+        """Returns the time of the next call; None without a call."""
         heap = self._heap
         while heap and heap[0][2].call is None:
             heapq.heappop(heap)
@@ -63,7 +63,7 @@ class Timers:
         return heap[0][0] if heap else None
 
     def run_due(self, now_ms: int) -> None:
-        """Runs all due calls in order, including those that become due meanwhile."""
+        """Runs all due calls in order, including calls that become due during the run."""
         while (due := self.next_due_ms()) is not None and due <= now_ms:
             timer = heapq.heappop(self._heap)[2]
             call, timer.call = timer.call, None

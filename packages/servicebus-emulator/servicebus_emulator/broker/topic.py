@@ -32,7 +32,7 @@ class Subscription:
     queue: MessageQueue
 
     def select(self, content: Content) -> Selection:
-        """Returns one copy for all rules without an action, one for each rule with one."""
+        """Returns one copy for all rules without an action, and one copy for each rule with an action."""
         selection = Selection()
         as_is = False
         for rule in self.description.rules:
