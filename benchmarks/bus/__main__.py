@@ -1,4 +1,4 @@
-"""`python -m benchmarks.bus [--quick]`: measures messages per second of the Service Bus emulator, and its CPU time.
+"""Measures messages per second and CPU time of the Service Bus emulator: `python -m benchmarks.bus [--quick]`.
 
 The client is Microsoft's asynchronous Python SDK in this process; the bus is a separate process. Each row has the
 broker's CPU time per message, since the SDK is the bottleneck of most rows.

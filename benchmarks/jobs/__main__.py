@@ -103,7 +103,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
 def main() -> None:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.jobs", description=__doc__.partition("\n\n")[2])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"part to measure: {', '.join(PARTS)} (default: all)")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--full", action="store_true", help="measure large sizes; each part takes less than ten minutes")
     size.add_argument("--quick", action="store_true", help="test the benchmark; the figures have no meaning")

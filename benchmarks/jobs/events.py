@@ -107,7 +107,7 @@ async def _reading(load: Load) -> AsyncIterator[list[Reader]]:
 
 
 async def _settled(readers: list[Reader]) -> int:
-    """Returns the number of events of the readers once it no longer grows."""
+    """Returns the number of events of the readers when this number no longer grows."""
     seen, since = -1, time.monotonic()
     while time.monotonic() - since < _SETTLED_S:
         if (now := sum(len(each.ages_ms) for each in readers)) != seen:

@@ -1,7 +1,7 @@
 """Measures ends and creations per second of one tenant with a quota, by the number of processes.
 
-In memory a call to a store takes 10 ms, and the processes are objects in one event loop, so on one CPU. On Azurite each
-is a process of the operating system. A baseline sends the same requests to Azurite without LUCIUS.
+In memory, a call to a store takes 10 ms, and the processes are objects in one event loop, so on one CPU. On Azurite,
+each process is a process of the operating system. A baseline sends the same requests to Azurite without LUCIUS.
 """
 
 from __future__ import annotations

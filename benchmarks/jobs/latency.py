@@ -14,12 +14,12 @@ GOAL_PER_S = 5
 
 
 async def alone(jobs: int) -> dict[str, Any]:
-    """Measures jobs one at a time; a caller waits for each."""
+    """Measures jobs one at a time. A caller waits for each job."""
     return await _measured(jobs, lambda load: load.alone(THREE, jobs))
 
 
 async def paced(jobs: int) -> dict[str, Any]:
-    """Measures `GOAL_PER_S` jobs per second, posted without regard to responses."""
+    """Measures `GOAL_PER_S` jobs per second, posted without waiting for responses."""
     return await _measured(jobs, lambda load: load.paced(THREE, GOAL_PER_S, jobs))
 
 
@@ -54,7 +54,7 @@ def _figures(load: Load, ran: Ran, jobs: int) -> dict[str, Any]:
 def lease_ms(directives: Sequence[Sequence[Any]], invocations: Sequence[Invocation]) -> list[float]:
     """Measures from the service's reading of a directive until the end of the function that committed its ACK.
 
-    The function ends after the commit, so that each value is an upper bound of the commit's.
+    The function ends after the commit, so each value is an upper bound.
     """
     ended = {one.message_id: one.ended for one in invocations if one.message_id and one.message_id.startswith("ACK/")}
     found = []

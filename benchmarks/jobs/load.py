@@ -1,4 +1,4 @@
-"""Posts jobs, and measures each from its POST to its end."""
+"""Posts jobs, and measures each job from its POST until it ends."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Load:
         return str((await self._post(request_type, ran))["jobId"])
 
     async def run(self, request_type: str, ran: Ran) -> None:
-        """Posts one job and waits for its end with the fewest requests. Raises SystemExit if the job fails."""
+        """Posts one job and waits until it ends, with the fewest requests. Raises SystemExit if the job fails."""
         job = await self._post(request_type, ran, {"Prefer": f"wait={WAIT_S}"})
         if job["status"] in _LIVE:
             await self.wait(job["jobId"])
@@ -101,7 +101,7 @@ class Load:
         return found
 
     async def post_many(self, request_type: str, jobs: int, at_once: int) -> Ran:
-        """Posts jobs with at most `at_once` active POSTs. Does not wait for their ends."""
+        """Posts jobs with at most `at_once` active POSTs. Does not wait until the jobs end."""
         ran, gate, began = Ran(), asyncio.Semaphore(at_once), time.monotonic()
 
         async def one() -> None:

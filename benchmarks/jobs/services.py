@@ -1,8 +1,9 @@
 """`python -m benchmarks.jobs.services CONNECTION STEP,... [PREFIX]`: platform services in one process.
 
-They reply at once, with an ACK on receipt and the RESULT right after it, so that LUCIUS alone is measured. They receive
-as the service SDK does. Steps with a `!` before their name get an ACK only: their jobs wait until a command requests
-the RESULT. They read LUCIUS's lanes; with PREFIX the queues PREFIX-STEP, and reply to the queue PREFIX-replies.
+The services reply with an ACK on receipt and the RESULT immediately after the ACK, so that only LUCIUS is measured. The
+services receive as the service SDK does. Steps with a `!` before their name get an ACK only: their jobs wait until a
+command requests the RESULT. The services read LUCIUS's lanes. With PREFIX they read the queues PREFIX-STEP, and reply
+to the queue PREFIX-replies.
 
 Commands are lines on stdin: `report` writes the directives since the last report as a line of JSON. `finish JOB` sends
 the RESULT that JOB waits for.
@@ -32,7 +33,7 @@ _SOCKET_TIMEOUT_S = 2.0
 
 
 class Services:
-    """The process of the services, as the benchmark controls it."""
+    """The process of the services, which the benchmark controls."""
 
     def __init__(self, connection: str, steps: Sequence[str], prefix: str | None = None) -> None:
         words = [connection, ",".join(steps), *([prefix] if prefix else [])]

@@ -51,9 +51,9 @@ class Invocation:
 
 
 class Stack:
-    """Runs `python -m emulator up` without services, in its own folder. Raises SystemExit if it does not start.
+    """Runs `python -m emulator up` without services, in its own folder. Raises SystemExit if the stack does not start.
 
-    `recorded`: the host records each invocation, and its CPU time by function, at the cost of a few percent. `events`:
+    `recorded`: the host records each invocation, and its CPU time by function, which costs CPU time. `events`:
     value of `LUCIUS_EVENTS`; None means the default.
     """
 
@@ -103,7 +103,7 @@ class Stack:
     def ended(self) -> int:
         """Returns the number of ended orchestrations, whose times are then in `ended_at`.
 
-        Call it at least every ten seconds, since the host purges histories after that.
+        Must be called at least every ten seconds, since the host purges histories after this time.
         """
         with self._database() as db:
             found = db.execute("SELECT instance_id, updated_at FROM instances WHERE status = 'Completed'").fetchall()

@@ -1,6 +1,6 @@
 """Programs that the peers need: a separate Python environment, and servers from PATH, Debian or npm.
 
-All of it is in `.lucius/peers` in the checkout, which git ignores; `make clean` removes it.
+All files are in `.lucius/peers` in the checkout, which git ignores and `make clean` removes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SERVERS = FOLDER / "debian"
 
 
 class CannotBeHad(Exception):
-    """A peer cannot run on this machine; the message has the reason and the command that installs it."""
+    """A peer cannot run on this machine. The message has the reason and the command that installs the peer."""
 
 
 def python() -> Path:

@@ -46,7 +46,7 @@ async def lucius(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]]
 
 @contextlib.asynccontextmanager
 async def by_hand(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]]:
-    """Yields the same for the handwritten app; the stack's own host idles and does not count."""
+    """Yields the same for the handwritten app. The stack's own host idles and does not count."""
     with _stack(folder) as stack, _host(stack) as (pid, url):
         async with _serving(stack, url, _PREFIX) as (services, client):
             number = 0
@@ -88,7 +88,7 @@ async def _serving(stack: Stack, url: str, prefix: str | None) -> AsyncIterator[
 def _host(stack: Stack) -> Iterator[tuple[int, str]]:
     """Creates the queues of the other app and starts a second host with it. Returns its process id and its URL.
 
-    Raises SystemExit if it does not start.
+    Raises SystemExit if the host does not start.
     """
     for name in (*STEPS[THREE], "replies"):
         queue = f"{stack.admin}/{_PREFIX}-{name}"

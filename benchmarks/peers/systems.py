@@ -45,9 +45,9 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def lucius(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """Runs the app, emulators and services of this checkout. A job has ended when its orchestration has.
+    """Runs the app, emulators and services of this checkout. A job has ended when its orchestration has ended.
 
-    `external`: a job has ended when its caller has read so by the one request that waits, as in the other systems.
+    `external`: a job has ended when the waiting request of its caller returns, as in the other systems.
     """
     if external:
         async with on_the_bus.lucius(folder) as (job, cpu):

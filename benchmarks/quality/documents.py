@@ -1,6 +1,6 @@
 """Generates documents of six kinds with questions from a seed; the two halves have different facts, labels and tables.
 
-A question that the document does not answer asks for an omitted fact of the same kind, or for one of another kind. A
+A question that the document does not answer asks for an omitted fact of the same kind, or for a fact of another kind. A
 near miss names another thing, or another property, in the words of a fact that the document has.
 """
 
@@ -148,7 +148,7 @@ class _Maker:
         self._ask(fact["ask"][number], kind, expect, evidence=expect)
 
     def tables(self) -> None:
-        """Makes two tables; questions ask for four cells of each, and for a row that it does not have."""
+        """Makes two tables; questions ask for four cells of each, and for a row that the table does not have."""
         pool = self.content["tables"][self.half :: 2]
         for number, table in enumerate(self.chance.sample(pool, 2)):
             if number == 0:

@@ -25,7 +25,7 @@ def _plain(text: str) -> str:
 
 
 def is_right(question: Question, answer: str | None) -> bool:
-    """Returns whether an answer is short and has each expected value and no forbidden one; None if none is expected."""
+    """Returns whether an answer is short and has each expected and no forbidden value; None without expected values."""
     if question.kind in ("absent", "near"):
         return answer is None
     if answer is None or len(answer) > LONGEST_ANSWER:
@@ -34,7 +34,7 @@ def is_right(question: Question, answer: str | None) -> bool:
 
 
 def rank(question: Question, page: int, passages: list[dict[str, Any]]) -> int | None:
-    """Returns the rank of the first passage, from 1, that proves the answer; None if none does."""
+    """Returns the rank of the first passage, from 1, that proves the answer; None without such a passage."""
     for place, passage in enumerate(passages, 1):
         if passage["page"] == page and has_all(passage["text"], question.evidence):
             return place

@@ -53,7 +53,7 @@ def compare(services: Services) -> Iterator[tuple[str, str, dict[str, float]]]:
 
 @contextmanager
 def _changed(name: str, value: float) -> Iterator[None]:
-    """Changes the constant in its module and where it is imported. Raises LookupError if there is none."""
+    """Changes the constant in its module and where it is imported. Raises LookupError if the constant is missing."""
     modules = [module for each, module in sys.modules.items() if each.startswith("platform_service.")]
     found = [module for module in modules if hasattr(module, name)]
     if not found:

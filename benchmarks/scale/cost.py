@@ -121,7 +121,7 @@ class Need:
 
     @property
     def ends_at(self) -> float | None:
-        """Returns the jobs per second at which this deployment cannot get more of it."""
+        """Returns the jobs per second at which this deployment cannot get more of the resource."""
         return None if self.most is None else self.jobs_per_s * self.most
 
 

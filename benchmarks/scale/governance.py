@@ -50,7 +50,7 @@ class Counts:
 
     @property
     def rows(self) -> float:
-        """Returns the rows of the tenant's index partition, written and read, of a job that quotas admit at once."""
+        """Returns the rows of the tenant's index partition, written and read, of an immediately admitted job."""
         return Job(1).index_entities + END_WRITES + END_READS + SHARED / self.ends + SHARED / self.creations
 
     @property

@@ -29,7 +29,7 @@ class Heads:
 
     @property
     def usd(self) -> float:
-        """Returns the dollars for a million of them."""
+        """Returns the dollars for a million times these operations."""
         return (
             (self.entities_written + self.table_reads) * prices.TABLE_OPERATIONS.usd
             + self.blob_writes * prices.BLOB_WRITES.usd

@@ -88,7 +88,7 @@ class Job:
     def replies(self) -> int:
         """Returns the number of replies: an ACK and a RESULT per step.
 
-        With a shared reply queue each is forwarded, one more operation.
+        With a shared reply queue, forwarding costs one more operation for each reply.
         """
         return 2 * self.steps
 
@@ -119,12 +119,12 @@ class Job:
 
     @property
     def blob_others(self) -> int:
-        """Of its services: metadata of results, read and set."""
+        """Returns the reads and writes of result metadata by its services."""
         return BLOB_OTHERS_A_STEP * self.steps
 
     @property
     def blob_usd(self) -> float:
-        """Price of a million jobs, without artifacts."""
+        """Returns the dollars for the blobs of a million jobs, without artifacts."""
         return (
             self.blob_writes * BLOB_WRITES.usd + self.blob_reads * BLOB_READS.usd + self.blob_others * BLOB_OTHERS.usd
         )
@@ -150,7 +150,7 @@ class Job:
 
         POST: JOB, steps, EVENT. A transition: JOB, STEP, EVENT; two transitions in one transaction write JOB once.
 
-        It includes those of the index, without the clearing of the claim.
+        Includes the entities of the index, without the clearing of the claim.
         """
         return (2 + self.steps) + 3 * 3 * self.steps - (self.steps - 1) + self.index_entities - 2
 
@@ -196,7 +196,7 @@ class Job:
     def groups(self) -> list[Group]:
         """Returns the scale groups on Flex Consumption.
 
-        Wall times are a laptop's; CPU is distributed in proportion to them.
+        Wall times were measured on a laptop. CPU is distributed in proportion to wall times.
         """
         executions = {"http": 1, "durable": self.episodes + self.activities, REPLIES: self.replies}
         walls = {name: _WALL_S[name] * count for name, count in executions.items()}

@@ -14,7 +14,7 @@ LANES = 16
 
 
 def weights(tenants: int, skew: float) -> np.ndarray:
-    """Returns shares of the traffic by tenant: Zipf with exponent `skew`, 0 for equal ones."""
+    """Returns shares of the traffic by tenant: Zipf with exponent `skew`, 0 for equal shares."""
     ranks = np.arange(1, tenants + 1, dtype=float) ** -skew
     return ranks / ranks.sum()
 
@@ -35,7 +35,7 @@ def busiest(tenants: int, skew: float, mode: str, *, jobs: int = 50_000, seed: i
 
 @dataclass(frozen=True)
 class Drained:
-    """Seconds.
+    """The times of a simulation, in seconds.
 
     `drained_s`: until the burst's last reply was processed; `neighbour_s`: the longest wait of another tenant's reply.
     """

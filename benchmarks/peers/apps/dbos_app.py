@@ -1,8 +1,8 @@
 """DBOS in a FastAPI app, as in its quickstart (https://docs.dbos.dev/python/programming-guide).
 
 `python -m benchmarks.peers.apps.dbos_app PORT DATABASE_URL [WORKER_URL]`. A POST to `/jobs/N` runs a workflow and
-responds at its end. With WORKER_URL each step is sent to that worker, whose replies are sent to the workflow
-(`DBOS.send`).
+responds when the workflow ends. With WORKER_URL each step is sent to that worker, whose replies are sent to the
+workflow (`DBOS.send`).
 """
 
 from __future__ import annotations

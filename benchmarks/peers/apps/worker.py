@@ -1,7 +1,7 @@
-"""The external worker of DBOS, Restate and Celery: it replies to each step with an ACK and at once with the RESULT.
+"""The external worker of DBOS, Restate and Celery: replies to each step with an ACK and immediately with the RESULT.
 
-`python -m benchmarks.peers.apps.worker PORT` takes steps by HTTP: a POST with the step and the URLs of its two replies.
-Without PORT it takes them from the list `steps` of Celery's Redis and sends each reply as a task of `celery_app`.
+`python -m benchmarks.peers.apps.worker PORT` receives steps by HTTP: a POST with the step and two reply URLs.
+Without PORT, it reads steps from the list `steps` of Celery's Redis and sends each reply as a task of `celery_app`.
 """
 
 from __future__ import annotations

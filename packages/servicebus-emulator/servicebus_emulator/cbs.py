@@ -50,7 +50,7 @@ class CbsTokens:
         self._grants.append(grant)
 
     def allows(self, path: str) -> bool:
-        """Returns whether the client can use the entity now; its token covers its `$management` too."""
+        """Returns whether the client can use the entity now. A token for an entity covers its `$management` too."""
         if self._trusted:
             return True
         now, key = self._clock.now_ms(), path.lower()

@@ -1,4 +1,4 @@
-"""The `servicebus-emulator` command, also `python -m emulator bus`: its options; the program is imported later."""
+"""The options of the `servicebus-emulator` command (`python -m emulator bus`), which imports the program later."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ class Parser:
         return lambda row: row.user(key)
 
     def property_name(self, token: Token) -> tuple[str, str]:
-        """Returns scope (`sys` or `user`) and name of a property; InvalidExpression for an unknown system property."""
+        """Returns scope (`sys` or `user`) and name. Raises InvalidExpression for an unknown system property."""
         if token.value.lower() not in ("sys", "user") or not self.take("symbol", "."):
             return "user", token.value
         name = self.expect("name").value

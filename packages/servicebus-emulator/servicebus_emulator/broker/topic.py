@@ -82,7 +82,7 @@ class Topic:
         self._distribute(content, selections, origin)
 
     def check(self, *contents: Content) -> None:
-        """Raises the error of a subscription that would refuse a message; QuotaExceeded if they do not fit in."""
+        """Raises the error of a subscription that refuses a message, or QuotaExceeded if the messages do not fit."""
         used = self.schedule.size_bytes + sum(content.size for content in contents)
         if used > self.description.max_size_bytes:
             raise QuotaExceeded(f"The topic '{self.path}' has reached its maximum size.")
