@@ -1,4 +1,4 @@
-"""Runs the local stack of LUCIUS, or one of its parts.
+"""The local stack of LUCIUS, and its parts as subcommands.
 
 `python -m emulator SUBCOMMAND`. Each subcommand is a module with `HELP`, `add_arguments(parser)` and
 `run(args) -> int`. `bus` and `host` come from the packages `servicebus-emulator` and `functions-emulator`.

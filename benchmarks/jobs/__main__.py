@@ -4,7 +4,7 @@ Parts: `counts` (requests, messages, episodes, executions and CPU per job), `flo
 `latency` (one at a time, at 5 jobs per second, at saturation), `backlog` (jobs posted while no service runs), `growth`
 (with waiting jobs; a job with a long history), `hosts` (table requests with one and with four processes of the app),
 `events` (age of events at their readers), `gates` (ends and creations per second of one tenant with a quota),
-`dashboard` (paint, data and frames in a browser). Services reply at once. Each part starts its own stacks.
+`dashboard` (paint, data and frames in a browser). Services reply immediately. Each part starts its own stacks.
 """
 
 from __future__ import annotations

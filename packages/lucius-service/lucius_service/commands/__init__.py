@@ -112,11 +112,11 @@ def verify(
 ) -> None:
     """Verify a running service in any language.
 
-    Sends directives as LUCIUS does. Exits with 1 if a check failed. Exits with 2 if the bus or the blob account does
-    not respond.
+    Sends directives as LUCIUS does. Exits with 1 if a check failed.
+    Exits with 2 if the bus or the blob account does not respond.
 
-    No other program may read the replies of the lane at the same time. Use a bus without LUCIUS, and a blob account
-    that no other program uses.
+    No other program may read the replies of the lane at the same time.
+    Use a bus without LUCIUS, and a blob account that no other program uses.
     """
     import asyncio
 
@@ -154,7 +154,7 @@ def load(
         typer.Option(
             "--mix",
             metavar="FILE[=SHARE]",
-            help="File with a directive or a job request, and its share of the load. Default: 1. Repeatable.",
+            help="File with a directive or a job request, and its share of the load. Default share: 1. Repeatable.",
         ),
     ],
     step_type: Annotated[
@@ -184,7 +184,8 @@ def load(
 ) -> None:
     """Send directives or jobs at a steady rate; print latencies.
 
-    Exits with 1 if a directive has no RESULT or a job has not ended. Exits with 2 as `verify` does.
+    Exits with 1 if a directive has no RESULT or a job has not ended.
+    Exits with 2 if the bus, the blob account or the API does not respond.
     """
     import asyncio
 

@@ -76,8 +76,8 @@ def hash_(
 ) -> None:
     """Print the planHash of a pack.
 
-    A job names the planHash. The runner runs the pack only if its copy has the same planHash. Exits with 2 if the
-    folder is not a valid pack.
+    A job names the planHash. The runner runs the pack only if its copy has the same planHash.
+    Exits with 2 if the folder is not a valid pack.
     """
     try:
         typer.echo(plan_hash(read_pack(folder)))
