@@ -55,7 +55,7 @@ def test_a_port_in_use_is_named_with_its_option(option: str, offset: int) -> Non
 def test_one_port_for_two_uses_is_refused() -> None:
     """Both options are named."""
     first = find_free(3)
-    with pytest.raises(UpError, match=f"port {first + 2} is requested twice, by --api-port and --azurite-port"):
+    with pytest.raises(UpError, match=f"--api-port and --azurite-port have the same port {first + 2}"):
         choose(options(api_port=first + 2, azurite_port=first))
 
 
