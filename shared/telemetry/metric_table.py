@@ -65,7 +65,7 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "{state}",
         ("jobType",),
-        "Worst state of the circuit breakers of a job type: 0 closed, 1 half open, 2 open",
+        "Worst state of the circuit breakers of a job type: 0 closed, 1 half-open, 2 open",
     ),
     Metric("job_active", _G, "{job}", ("status",), "Jobs that have not ended"),
     Metric(
@@ -87,7 +87,7 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("stepType",),
-        "Time from the moment when an attempt could start to its record by `dispatch`",
+        "Time from the moment when an attempt could start until the activity `dispatch` recorded the attempt",
     ),
     Metric("outbox_backlog", _G, "{attempt}", (), "Attempts without an ACK (INITIATED)"),
     Metric("outbox_oldest_seconds", _G, "s", (), "Age of the oldest attempt without an ACK; 0 if there is none"),
@@ -169,7 +169,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{request}",
         (),
-        "Writes that lost to concurrent writes at every try; the Table service itself is healthy",
+        "Writes that concurrent writes prevented at every try; the Table service itself is healthy",
     ),
     Metric(
         "webhook_tries_total",

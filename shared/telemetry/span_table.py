@@ -38,30 +38,41 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.SUBMIT,
         "internal",
         "the job request's `traceparent`, else the HTTP request",
-        "Creation of a job; in a batch each line begins a trace of its own, linked to the request. A duplicate "
-        "is linked to the first job",
+        "Creation of a job. In a batch, each line begins its own trace, linked to the request. A duplicate is linked "
+        "to the first job",
     ),
-    SpanRow(SpanName.JOB, "internal", "its `submit`", "From POST to the last row; emitted when the job ends"),
+    SpanRow(
+        SpanName.JOB,
+        "internal",
+        "the job's `submit`",
+        "From the POST to the last row of the job; the app emits the span when the job ends",
+    ),
     SpanRow(
         SpanName.ATTEMPT,
         "internal",
         "`job`",
-        "From its record to its end; its context is the directive's `traceparent`. Linked to the attempt before",
+        "From the record of the attempt until the attempt ends. The directive's `traceparent` has the context of the "
+        "span. Linked to the previous attempt",
     ),
-    SpanRow(SpanName.DISPATCH, "internal", "`job`", "The activity: record and publish, with its verdict"),
-    SpanRow("send global-bus-p{lane}", "producer", "`attempt`", "The directive on its way to the bus"),
+    SpanRow(
+        SpanName.DISPATCH,
+        "internal",
+        "`job`",
+        "The activity that records an attempt and sends the directive; the span has the verdict",
+    ),
+    SpanRow("send global-bus-p{lane}", "producer", "`attempt`", "Sends the directive to Service Bus"),
     SpanRow(
         "process global-bus-p{lane}",
         "consumer",
         "`attempt`, by the directive's `traceparent`",
-        "The service, from its ACK to its RESULT",
+        "Work of the service, from the ACK to the RESULT",
     ),
-    SpanRow("execute {step_type}", "internal", "the service's `process`", "The work itself"),
+    SpanRow("execute {step_type}", "internal", "the service's `process`", "Execution of the step by the service"),
     SpanRow(
         "send global-bus-replies-p{lane}",
         "producer",
         "the service's `process`",
-        "ACK, HEARTBEAT or RESULT on its way to the bus",
+        "Sends an ACK, HEARTBEAT or RESULT to Service Bus",
     ),
     SpanRow(
         "process global-bus-replies-p{lane}",
@@ -69,6 +80,6 @@ SPANS: tuple[SpanRow, ...] = (
         "the reply's `traceparent`, else `attempt`",
         "Application of a reply (`process callback` if it came over HTTP). Linked to the attempt",
     ),
-    SpanRow(SpanName.SETTLE, "internal", "`job`", "The activity after a timer: reads the ledger, returns a verdict"),
+    SpanRow(SpanName.SETTLE, "internal", "`job`", "The activity after a timer. Reads the ledger and returns a verdict"),
     SpanRow(SpanName.SWEEP, "internal", "none", "One sweep"),
 )
