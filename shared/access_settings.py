@@ -35,19 +35,19 @@ class AccessSettings:
         form.lifetime,
         "30",
         help="Retention of blobs in the workspace in days, from the last write. 0 means unlimited. The storage "
-        "account deletes them; the template's parameter `workspaceRetentionDays` sets both",
+        "account deletes the blobs. The template's parameter `workspaceRetentionDays` sets the app and the account",
     )
     public_url: str | None = setting(
         "LUCIUS_PUBLIC_URL",
         form.optional(lambda value: form.trusted_address(form.address(value))),
-        help="Public URL of the app, https (http on loopback only). The API documents contain it and, with callback "
-        "keys, directives",
+        help="Public URL of the app, https (http on loopback only). The API documents contain this URL. "
+        "If LUCIUS_CALLBACK_KEYS is set, directives contain this URL, too",
     )
     #: pairs (key id, secret); empty: no callbacks and no tickets
     callback_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_CALLBACK_KEYS",
         form.keys,
-        help="Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify. If "
+        help="Keys of callback tokens, `kid:base64key`, separated by commas. The first key signs, all keys verify. If "
         "unset, callbacks and stream tickets are disabled",
         secret=True,
     )
@@ -70,7 +70,7 @@ class AccessSettings:
         "LUCIUS_WEBHOOK_KEYS",
         form.keys,
         help="Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the "
-        "first; older secrets keep theirs. If unset, webhooks are disabled",
+        "first key; a secret keeps its key until it is rotated. If unset, webhooks are disabled",
         secret=True,
     )
     webhook_hosts: frozenset[str] = setting(
@@ -104,14 +104,14 @@ class AccessSettings:
         "LUCIUS_AUTH_TENANT_CLAIM",
         form.text,
         "tenant_id",
-        help="Claim with the caller's tenant, if neither LUCIUS_AUTH_TENANTS nor a role `tenant:NAME` names it",
+        help="Claim with the caller's tenant, if neither LUCIUS_AUTH_TENANTS nor a role `tenant:NAME` names the tenant",
     )
     #: None if the request names the source of its job
     auth_source_claim: str | None = setting(
         "LUCIUS_AUTH_SOURCE_CLAIM",
         form.optional(form.text),
-        help="Claim with the source of the caller's jobs; it overrides the request. If unset, or missing in the "
-        "token, the request names the source",
+        help="Claim with the source of the caller's jobs. The claim overrides the source in the job request. If this "
+        "setting is unset, or the token has no such claim, the request names the source",
         tuning=True,
     )
     auth_tenants: Mapping[str, Mapping[str, str]] = setting(
@@ -124,8 +124,9 @@ class AccessSettings:
         "LUCIUS_AUTH_ALL_TENANTS_ROLE",
         form.text,
         "orch:all-tenants",
-        help="Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant's jobs, with "
-        "`:operate` they change them. Without a suffix they do both, in this release",
+        help="Role (`roles`) of callers who see all tenants. With suffix `:read` the role allows "
+        "reading every tenant's jobs, with `:operate` changing these jobs. Without a suffix it allows "
+        "both, in this release",
         tuning=True,
     )
     #: "": users of the dashboard enter a token

@@ -34,7 +34,10 @@ def _missing(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
     ]
     if values.get("auth_mode") == "jwt":
         empty = (each for each in ("auth_issuer", "auth_audiences", "auth_jwks_url") if values.get(each) in ("", ()))
-        wrong += [f"{names[each]} is not set: LUCIUS_AUTH_MODE=jwt requires it (none: on a laptop)" for each in empty]
+        wrong += [
+            f"{names[each]} is not set: LUCIUS_AUTH_MODE=jwt requires it; on a laptop, set LUCIUS_AUTH_MODE=none"
+            for each in empty
+        ]
         if values.get("dashboard_client_id") and not _SIGN_IN.match(values.get("auth_issuer", "")):
             issuer, client = names["auth_issuer"], names["dashboard_client_id"]
             wrong.append(f"{issuer} must be an https URL (http on loopback only), since {client} is set")
@@ -48,7 +51,9 @@ def _refused(
     if in_azure and values.get("storage_backend") == "memory":
         wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure: every restart would lose every job")
     if values.get("auth_mode") == "none" and (signs := _signs_of_deployment(names, environ)):
-        wrong.append(f"LUCIUS_AUTH_MODE=none is refused, since this is a deployment: see {', '.join(signs)}")
+        wrong.append(
+            f"LUCIUS_AUTH_MODE=none is refused in a deployment, which is indicated by {', '.join(signs)}; use jwt"
+        )
     if (
         values.get("table_transport") == "direct"
         and "sharedaccesssignature=" in (values.get("table_connection") or "").lower()

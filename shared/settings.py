@@ -124,7 +124,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_CHANGE_LOG_DAYS",
         form.days_from(32),
         "400",
-        help="Retention in days, at least 32, of log entries of quotas and deleted webhooks, and of settled incidents "
+        help="Retention in days, at least 32, of log entries of quotas and deleted webhooks, and of closed incidents "
         "of breakers and services. Also of ended bulk operations if LUCIUS_RETENTION_DAYS is unset",
         tuning=True,
     )
@@ -192,7 +192,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_IDEMPOTENCY_TTL_DAYS",
         form.number,
         "30",
-        help="Days after a job's end for which the same request returns that job",
+        help="Number of days after a job ended for which the same request returns that job",
         tuning=True,
     )
     #: None means no limit
@@ -284,7 +284,7 @@ class Settings(AccessSettings, StoreSettings):
     topology_path: Path = setting(
         "LUCIUS_TOPOLOGY_PATH",
         Path,
-        help="File of the bus topology. Default: `infra/bicep/topology.json` of the app",
+        help="Path of the bus topology file. Default: `infra/bicep/topology.json` of the app",
         local=True,
     )
 

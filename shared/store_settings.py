@@ -17,7 +17,7 @@ class StoreSettings:
         form.choice("tables", "memory", older={"table": "tables", "ledger": "tables"}),
         "tables",
         help="`tables` (older names: `table`, `ledger`), or `memory` for tests. With `memory` a restart loses all "
-        "data; Azure refuses it",
+        "data, and the app refuses to start in Azure",
     )
     table_connection: str | None = setting(
         "LUCIUS_TABLE_CONNECTION",
@@ -36,7 +36,7 @@ class StoreSettings:
         form.choice("direct", "sdk"),
         "direct",
         help="Client of the Table service. `direct`: the app's own HTTP client. `sdk`: Microsoft's SDK, which needs "
-        "several times the CPU",
+        "more CPU",
         tuning=True,
     )
     blob_connection: str | None = setting(
