@@ -20,11 +20,14 @@ class ArchiveGone(Refused, status=410):
 
 
 class ArchiveInvalid(Refused, status=500):
-    """The job is archived, and its audit bundle differs from the written one: damaged, too long or replaced."""
+    """The job is archived, and its audit bundle differs from the bundle that was archived: damaged, too long or
+    replaced.
+    """
 
     def __init__(self, job_id: str) -> None:
         super().__init__(
-            f"the audit bundle of job {job_id} differs from the one that was archived; restore the blob from a backup"
+            f"the audit bundle of job {job_id} differs from the archived bundle; an operator must restore the blob "
+            "from a backup"
         )
 
 
@@ -49,7 +52,9 @@ class TenantLive(Refused, status=409):
 
     def __init__(self, tenant: str, living: int, *, is_all: bool) -> None:
         number = living if is_all else f"{living} or more"
-        super().__init__(f"tenant {tenant[:128]} has {number} jobs that have not ended; cancel them, or wait")
+        super().__init__(
+            f"tenant {tenant[:128]} has {number} jobs that have not ended; cancel the jobs, or wait until they end"
+        )
         self.members = {"living": living}
 
 

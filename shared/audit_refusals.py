@@ -20,13 +20,15 @@ class HeadsIncomplete(Refused, status=409):
 
     def __init__(self, complete_until: datetime | None, retry_after_s: float) -> None:
         known = f"complete until {_text(complete_until)}" if complete_until is not None else "not checked yet"
-        super().__init__(f"the heads of the window are not complete ({known}); retry later, or end the window earlier")
+        super().__init__(
+            f"the heads of the window are not complete ({known}); retry after Retry-After, or end the window earlier"
+        )
         self.headers = {"Retry-After": str(max(1, math.ceil(retry_after_s)))}
         self.members = {"complete_until": _text(complete_until) if complete_until is not None else None}
 
 
 class HeadsMissing(Refused, status=409):
-    """The window begins before heads were recorded, or before those that are retained; `earliest` is the first time."""
+    """The window begins before the first head that is retained; `earliest` is the earliest valid `since`."""
 
     def __init__(self, earliest: datetime | None) -> None:
         begins = f"begin it at {_text(earliest)}" if earliest is not None else "the tenant has no heads yet"
@@ -37,7 +39,7 @@ class HeadsMissing(Refused, status=409):
 class SigningUnavailable(Refused, status=503):
     """The signing key is missing or does not respond; retry after `Retry-After`, or report it to an operator."""
 
-    text = "the signing key is missing or does not respond; retry later"
+    text = "the signing key is missing or does not respond; retry after 60 seconds"
     headers: Mapping[str, str] = {"Retry-After": "60"}
 
 

@@ -53,7 +53,7 @@ class UnknownStatus(Transient):
     """A job has a status that only a later release knows."""
 
     def __init__(self, status: str = "", tenant_id: str | None = None) -> None:
-        super().__init__(f"the status {status} of a job is one of a later release")
+        super().__init__(f"the status {status} of a job is from a later release")
         self.status = status
         #: tenant of the job; None if not known
         self.tenant_id = tenant_id

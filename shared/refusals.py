@@ -98,7 +98,7 @@ class TenantMissing(Refused, status=403):
 class TenantForbidden(Refused, status=403):
     """The token is for another tenant, or grants only reading of this tenant's jobs."""
 
-    text = "the request names another tenant than the token's"
+    text = "the request names another tenant than the token's; use a token of that tenant"
 
 
 class JobNotFound(Refused, status=404):
@@ -161,7 +161,7 @@ class DeliveryNotFound(Refused, status=404):
 
 
 class HookLimit(Refused, status=409):
-    """The tenant has the maximum number of webhooks."""
+    """The tenant has 20 webhooks, the maximum. Delete one first."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the tenant has {limit} webhooks, the maximum; delete one first")
@@ -172,8 +172,8 @@ class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
 
     def __init__(self, hook_id: str) -> None:
         super().__init__(
-            f"Idempotency-Key already used for webhook {hook_id}, which was created with another body, or was changed, "
-            "rotated or deleted since; use a new key"
+            f"Idempotency-Key already used for webhook {hook_id}, with another body or before the webhook was changed, "
+            "rotated or deleted; use a new key"
         )
 
 
@@ -214,7 +214,9 @@ class NotRedrivable(Refused, status=409):
 
 
 class IdempotencyConflict(Refused, status=409):
-    """The key was used with another body; `jobId` is its job, or `detail` names its bulk operation or webhook."""
+    """Another request used the key with another body. `jobId` has the job of that request, or `detail` names the bulk
+    operation or webhook.
+    """
 
     text = "idempotency_key already used with another body; use a new key, or send the first body again"
 
@@ -228,7 +230,7 @@ class ProtocolUnknown(Refused):
 
     def __init__(self, request_type: str, known: Sequence[str]) -> None:
         super().__init__(f"unknown request_type: {request_type!r}; known: {', '.join(known)}")
-        self.errors = (("request_type", "is not known"),)
+        self.errors = (("request_type", "must be one of the job types in `known`"),)
         self.members = {"known": list(known)}
 
 
@@ -291,7 +293,7 @@ class BulkEnded(Refused, status=409):
 
 
 class BulkKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
-    """The idempotency key belongs to a bulk with another body."""
+    """The idempotency key belongs to a bulk operation with another body."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"Idempotency-Key already used for bulk operation {bulk_id} with another body; use a new key")
@@ -326,7 +328,7 @@ class IncidentNoJob(Refused, status=409):
 
 
 class GateUnclear(Refused):
-    """The request does not name exactly one quota; `detail` has the five forms."""
+    """The request does not name exactly one quota; `detail` has the possible forms."""
 
     text = "name one quota: tenant, tenant and job_type, tenant and source, or name of a quota over all tenants"
 
@@ -374,7 +376,7 @@ class Overloaded(Refused, status=503):
     """The process has the maximum number of submissions, redrives or webhook tests in progress; retry after
     `Retry-After`."""
 
-    text = "too many requests in progress in this process; repeat the request"
+    text = "the process has the maximum number of requests in progress; repeat the request after 2 seconds"
     headers: Mapping[str, str] = {"Retry-After": "2"}
 
 
@@ -382,7 +384,7 @@ class NotYourAttempt(Refused, status=403):
     """The body names a job, step, attempt or lease that is not the token's."""
 
     def __init__(self, field: str) -> None:
-        super().__init__(f"{field} of the body differs from the token's")
+        super().__init__(f"{field} of the body differs from the token's; send the {field} of the directive")
 
 
 class RejectedNotFound(Refused, status=404):

@@ -110,7 +110,7 @@ async def time_limit(seconds: float) -> AsyncIterator[None]:
     except TimeoutError as error:
         if not limit.expired():
             raise
-        raise Interrupted(f"no answer within {seconds:g} s") from error
+        raise Interrupted(f"no response within {seconds:g} s") from error
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():

@@ -146,7 +146,9 @@ def _resolver(request: Request, query: _Query) -> Callable[..., Awaitable[Any]]:
 def _inner(request: Request, field: RootField, given: dict[str, Any]) -> AbstractContextManager[Request]:
     """Returns the request to the field's route. Raises RequestError (400), ScopeMissing."""
     if (limit := given.get("limit")) is not None and not 1 <= limit <= MAX_LINES:
-        raise RequestError(ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_LINES}")
+        raise RequestError(
+            ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_LINES}, not {limit}"
+        )
     texts = {
         (parameter.where, parameter.name): _text(given[name])
         for name, parameter in field.arguments.items()

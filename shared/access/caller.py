@@ -139,9 +139,9 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
         return None
     # as strict as the field of the job request
     if not isinstance(claimed, str) or not claimed.strip() or len(claimed) > _MAX_SUBJECT:
-        raise TokenInvalid(f"its claim {claim} must be a string of at most {_MAX_SUBJECT} characters")
+        raise TokenInvalid(f"claim {claim} of the token must be a string of at most {_MAX_SUBJECT} characters")
     if not all(map(is_text, claimed)):
-        raise TokenInvalid(f"its claim {claim} must be plain text")
+        raise TokenInvalid(f"claim {claim} of the token must be plain text")
     return claimed
 
 

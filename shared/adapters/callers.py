@@ -46,7 +46,7 @@ _WHY: Sequence[tuple[type[PyJWTError], str]] = (
     (ExpiredSignatureError, "the token has expired"),
     (ImmatureSignatureError, "the token is not valid yet"),
     (InvalidAudienceError, "the token is for another audience"),
-    (InvalidIssuerError, "the token is of another issuer"),
+    (InvalidIssuerError, "the token is from another issuer"),
     # this class comes before its base class DecodeError
     (InvalidSignatureError, "the signature of the token is invalid"),
     (DecodeError, "the token cannot be read"),
@@ -107,7 +107,7 @@ class JwtCallers:
                 options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True},
             )
         except (PyJWTError, ValueError, RecursionError) as wrong:
-            why = next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is wrong")
+            why = next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is invalid")
             raise TokenInvalid(why) from None
         if any(name in claims for name in _NOT_BEARER):
             raise TokenInvalid("not a bearer access token: it is an ID token or bound to a key")

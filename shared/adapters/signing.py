@@ -66,7 +66,7 @@ class PemSigner:
     async def sign(self, key: PublicKey, message: bytes) -> bytes:
         private = self._private.get(key.key_id)
         if private is None:
-            raise KeyUnavailable("the file has another key by now")
+            raise KeyUnavailable(f"{self._path} no longer has the key {key.key_id}")
         return private.sign(message, ECDSA(SHA256()))
 
 
@@ -104,9 +104,9 @@ class KeyVaultSigner:
             answer = await self._call("POST", f"{self._versions[key.key_id]}/sign", body)
             pair = _decode(answer["value"])
             if len(pair) != 2 * _NUMBER:
-                raise ValueError("its signature is not r || s")
+                raise ValueError(f"{len(pair)} bytes, not the {2 * _NUMBER} bytes of r || s")
         except (KeyError, TypeError, ValueError) as error:
-            raise KeyUnavailable(f"Key Vault gave no signature: {error}") from None
+            raise KeyUnavailable(f"Key Vault returned no valid signature: {error}") from None
         return encode_dss_signature(*(int.from_bytes(each) for each in (pair[:_NUMBER], pair[_NUMBER:])))
 
     async def _read(self) -> PublicKey:
@@ -114,15 +114,15 @@ class KeyVaultSigner:
         try:
             found = answer["key"]
             if found["kty"] not in ("EC", "EC-HSM") or found["crv"] != "P-256":
-                raise ValueError("not on P-256")
+                raise ValueError("the key is not on P-256")
             x, y = (int.from_bytes(_decode(found[name])) for name in ("x", "y"))
             key = _public(EllipticCurvePublicNumbers(x, y, SECP256R1()).public_key())
             version = str(found["kid"])
             # only URLs of versions of this key get the token
             if not version.startswith(f"{self._url}/"):
-                raise ValueError("of another vault")
+                raise ValueError("the key id is not a version of the configured key")
         except (KeyError, TypeError, ValueError) as error:
-            raise KeyUnavailable(f"Key Vault gave no key: {error}") from None
+            raise KeyUnavailable(f"Key Vault returned no valid key: {error}") from None
         self._versions[key.key_id] = version
         return key
 

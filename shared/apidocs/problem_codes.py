@@ -27,15 +27,15 @@ class ProblemCode(StrEnum):
     def code(self) -> str:
         return str(self)
 
-    ACCEPT_INVALID = "ACCEPT_INVALID", 406, "`Accept` has no supported media type; `detail` names them."
+    ACCEPT_INVALID = "ACCEPT_INVALID", 406, "`Accept` has no supported media type; `detail` lists the supported types."
     ARCHIVED_INVALID = (
         "ARCHIVED_INVALID",
         400,
         "`archived` is not `true` or `false`, or is combined with `idempotency_key` or `correlation_id`.",
     )
     ARTIFACT_NOT_FOUND = "ARTIFACT_NOT_FOUND", 404, "The attempt of the run has no artifact with this name."
-    AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` is not an event number, from 1."
-    ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` is not the number of an attempt, from 1."
+    AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` is not an event number: a whole number of at least 1."
+    ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` is not an attempt number: a whole number of at least 1."
     BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request."
     BULK_INVALID = "BULK_INVALID", 400, "The body is not a valid bulk request, or its key is too long. See `errors`."
     BY_INVALID = "BY_INVALID", 400, "`by` is not an allowed value."
@@ -45,7 +45,7 @@ class ProblemCode(StrEnum):
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
         409,
-        "A job that it depends on did not succeed and was not redriven; `detail` names it.",
+        "A dependency of the job did not succeed and was not redriven; `detail` names the dependency.",
     )
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
@@ -66,24 +66,24 @@ class ProblemCode(StrEnum):
     JOB_LIVE = "JOB_LIVE", 409, "The job has not ended yet."
     JOB_SUCCEEDED = "JOB_SUCCEEDED", 409, "The job succeeded and cannot be redriven."
     KIND_INVALID = "KIND_INVALID", 400, "`kind` is not a kind of incident."
-    LABEL_INVALID = "LABEL_INVALID", 400, "`label` is not key:value."
+    LABEL_INVALID = "LABEL_INVALID", 400, "`label` does not have the form `key:value`."
     LEDGER_REFUSED = "LEDGER_REFUSED", 400, "The ledger cannot store a value of the reply."
     LENGTH_REQUIRED = (
         "LENGTH_REQUIRED",
         411,
         "The body is chunked, which Azure Functions does not support; send it with a `Content-Length`.",
     )
-    LIMIT_INVALID = "LIMIT_INVALID", 400, "`limit` is not a whole number within its bounds."
+    LIMIT_INVALID = "LIMIT_INVALID", 400, "`limit` is not a whole number in the range that `detail` names."
     NOT_JSON = (
         "NOT_JSON",
         400,
-        "The body is not declared as JSON (415), or is not strict JSON: duplicate keys, NaN, lone surrogates, "
-        "more than 64 nested levels.",
+        "The body is not strict JSON, which has no duplicate keys, NaN or lone surrogates, and at most 64 nested "
+        "levels. Status 415: the body is not declared as JSON.",
     )
     NOT_READY = (
         "NOT_READY",
         503,
-        "A dependency of the app does not respond; `dependencies` has its name and the time of the fault.",
+        "A dependency of the app does not respond; `dependencies` has the name and the time of the fault.",
     )
     NOT_STORABLE = "NOT_STORABLE", 400, "The ledger cannot store a value of the request."
     OUTCOME_INVALID = "OUTCOME_INVALID", 400, "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."
@@ -97,7 +97,7 @@ class ProblemCode(StrEnum):
         400,
         "The body is not an object with a `priority` (low, normal, high or emergency) and a `reason` of one line.",
     )
-    PROTOCOL_GONE = "PROTOCOL_GONE", 409, "The job's type has no protocol any more."
+    PROTOCOL_GONE = "PROTOCOL_GONE", 409, "The protocol of the job type no longer exists."
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", 404, "Protocol not found."
     PURGE_INVALID = "PURGE_INVALID", 400, "The body is not a valid purge request. See `errors`."
     QUERY_INVALID = (
@@ -120,7 +120,7 @@ class ProblemCode(StrEnum):
         400,
         "The body is not a valid replay request, or its key is too long. See `errors`.",
     )
-    REPLY_INVALID = "REPLY_INVALID", 400, "The body is not a valid reply of this kind; see `detail`."
+    REPLY_INVALID = "REPLY_INVALID", 400, "The body is not a valid reply of the kind that the URL names; see `detail`."
     RESULT_EXPIRED = (
         "RESULT_EXPIRED",
         409,
@@ -130,7 +130,7 @@ class ProblemCode(StrEnum):
     ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is not a value that a job request can have."
     RUN_NOT_FOUND = "RUN_NOT_FOUND", 404, "The job is not a run: it has no step of type PACK."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found."
-    SERVICE_GONE = "SERVICE_GONE", 409, "A step of the job has no service any more."
+    SERVICE_GONE = "SERVICE_GONE", 409, "The service of a step of the job no longer exists."
     SINCE_INVALID = "SINCE_INVALID", 400, "`since` is not a timestamp with a time zone."
     STATE_INVALID = "STATE_INVALID", 400, "`state` is not a state of the items in this list."
     STATUS_INVALID = "STATUS_INVALID", 400, "`status` is not a state of jobs."
@@ -138,7 +138,11 @@ class ProblemCode(StrEnum):
     TENANT_REQUIRED = "TENANT_REQUIRED", 400, "The request must name a tenant."
     TERMINAL_INVALID = "TERMINAL_INVALID", 400, "`terminal` is not `true` or `false`."
     TICKETS_OFF = "TICKETS_OFF", 404, "Tickets are disabled: `LUCIUS_CALLBACK_KEYS` is empty."
-    TICKET_INVALID = "TICKET_INVALID", 400, "The body has no valid path of a stream. See `errors`."
+    TICKET_INVALID = (
+        "TICKET_INVALID",
+        400,
+        "`path` of the body is missing, or is not the path of a stream. See `errors`.",
+    )
     TOO_MANY_LINES = "TOO_MANY_LINES", 413, "The NDJSON body has too many lines."
     TYPES_INVALID = "TYPES_INVALID", 400, "`types` has an unknown event type."
     UNKNOWN_JOB = "UNKNOWN_JOB", 404, "The job of the token no longer exists."

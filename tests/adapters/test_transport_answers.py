@@ -310,6 +310,6 @@ async def test_a_token_is_not_sent_by_http() -> None:
     """Neither transport is made, so that none is fetched."""
     tokens = Tokens()
     for url in ("http://127.0.0.1:1/a", "http://ledger.example.com"):
-        with pytest.raises(ValueError, match="a token is sent by https only"):
+        with pytest.raises(ValueError, match="a token requires an https endpoint"):
             DirectAccount(url, tokens, LIMITS)
     assert tokens.asked == []

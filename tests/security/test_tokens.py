@@ -177,7 +177,7 @@ async def test_an_unknown_critical_header_is_refused(world: World) -> None:
         ({"iss": "https://other.example"}, "another issuer"),
         ({"iss": ISSUER + "/"}, "another issuer"),
         ({"iss": None}, "wrong"),
-        ({"iss": [ISSUER]}, "of another issuer"),
+        ({"iss": [ISSUER]}, "from another issuer"),
         ({"aud": "api://somebody"}, "another audience"),
         ({"aud": None}, "wrong"),
         ({"aud": []}, "wrong"),

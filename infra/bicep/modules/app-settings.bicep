@@ -161,7 +161,7 @@ type tuningType = {
   @description('Optional. Retention of public events in feeds, in days.')
   LUCIUS_FEED_DAYS: string?
 
-  @description('Optional. Retention in days, at least 32, of log entries of quotas and deleted webhooks, and of settled incidents of breakers and services. Also of ended bulk operations if LUCIUS_RETENTION_DAYS is unset.')
+  @description('Optional. Retention in days, at least 32, of log entries of quotas and deleted webhooks, and of closed incidents of breakers and services. Also of ended bulk operations if LUCIUS_RETENTION_DAYS is unset.')
   LUCIUS_CHANGE_LOG_DAYS: string?
 
   @description('Optional. Maximum attempts of a step. Failed sends do not count.')
@@ -188,7 +188,7 @@ type tuningType = {
   @description('Optional. Seconds to wait after each failed execution, separated by commas; the last entry repeats.')
   LUCIUS_EXECUTION_BACKOFF_SECONDS: string?
 
-  @description('Optional. Days after a job\'s end for which the same request returns that job.')
+  @description('Optional. Number of days after a job ended for which the same request returns that job.')
   LUCIUS_IDEMPOTENCY_TTL_DAYS: string?
 
   @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive`, and the job stays readable. Default: unlimited.')
@@ -218,7 +218,7 @@ type tuningType = {
   @description('Optional. Minimum seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
-  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client. `sdk`: Microsoft\'s SDK, which needs several times the CPU.')
+  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client. `sdk`: Microsoft\'s SDK, which needs more CPU.')
   LUCIUS_TABLE_TRANSPORT: string?
 
   @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. If unset, there are no exports.')
@@ -230,10 +230,10 @@ type tuningType = {
   @description('Optional. Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, `HOST:PORT` or `HOST:*`, separated by commas; `TENANT@` in front restricts a host to one tenant. List only names whose DNS you control.')
   LUCIUS_WEBHOOK_HOSTS: string?
 
-  @description('Optional. Claim with the source of the caller\'s jobs; it overrides the request. If unset, or missing in the token, the request names the source.')
+  @description('Optional. Claim with the source of the caller\'s jobs. The claim overrides the source in the job request. If this setting is unset, or the token has no such claim, the request names the source.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
-  @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant\'s jobs, with `:operate` they change them. Without a suffix they do both, in this release.')
+  @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` the role allows reading every tenant\'s jobs, with `:operate` changing these jobs. Without a suffix it allows both, in this release.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
   @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first of LUCIUS_AUTH_AUDIENCE.')

@@ -89,7 +89,7 @@ class _Entity:
         if self._receiver is None:
             self._receiver = self._open_receiver()
         try:
-            look = await answer(self._peek_all(self._receiver, began), f"{self._name} cannot be looked at")
+            look = await answer(self._peek_all(self._receiver, began), f"{self._name} cannot be read")
         except BaseException as fault:
             if isinstance(fault, BusUnavailable):
                 # callers that wait for the lock need not fail one after the other

@@ -128,7 +128,7 @@ class DirectAccount:
             self._credential = _AccountKey(*credential.named_key)
         elif isinstance(credential, AsyncTokenCredential):
             if parts.scheme != "https":
-                raise ValueError("a token is sent by https only")
+                raise ValueError("a token requires an https endpoint")
             self._credential = _Token(credential)
         else:
             raise ValueError("the direct transport takes an account's key or a credential: signed URLs need the sdk")

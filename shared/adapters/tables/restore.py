@@ -81,7 +81,9 @@ class Restore:
                 for part in table.parts:
                     await unpack(self._files, part)
         except DataLost as lost:
-            raise ExportUnfit(f"export {name} lacks a part: {lost}; restore another one (`list` shows them)") from lost
+            raise ExportUnfit(
+                f"export {name} lacks a part: {lost}; restore another export (`list` shows them)"
+            ) from lost
         return manifest
 
     async def _begin(self, manifest: Manifest) -> None:
@@ -89,7 +91,7 @@ class Restore:
         begun = await read_row(tenants, *_SCHEMA)
         if begun is not None and begun["version"] == 0:
             if begun.get("restores") != manifest.name:
-                raise ExportUnfit(f"a restore of export {begun.get('restores')} is not complete: continue that one")
+                raise ExportUnfit(f"a restore of export {begun.get('restores')} is not complete; continue that restore")
             return
         for role, table in self._tables.items():
             async for row in table.query_entities("PartitionKey gt @any", parameters={"any": ""}, results_per_page=2):

@@ -161,4 +161,4 @@ def meaning(status: int | None, code: str | None, message: str) -> LuciusError:
         return NotThere(code)
     if status == 412 and code:
         return Conflict(code)
-    return LedgerUnavailable(f"the ledger answered {status}")
+    return LedgerUnavailable(f"the ledger returned {status}")

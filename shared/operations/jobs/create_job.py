@@ -111,7 +111,10 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
     wrong = wrong_references(context, normalise(envelope.tenant_id), refs)
     if (long := len(encode_key(normalise(envelope.tenant_id)))) > MAX_KEY:
         wrong.append(
-            ("tenant_id", f"is {long} characters as a key of at most {MAX_KEY}: letters other than a-z take more")
+            (
+                "tenant_id",
+                f"is too long: {long} characters as a key, maximum {MAX_KEY}; letters other than a-z take more",
+            )
         )
     wrong += protocol.payload_errors(envelope.payload)
     try:
@@ -145,7 +148,7 @@ def _protocol(context: Context, envelope: Envelope, identity: Digests) -> Protoc
     versions = {each.definition.version: each for each in context.registry.versions(name)}
     if version not in versions:
         known = ", ".join(map(str, sorted(versions)))
-        raise RequestInvalid([("protocol_version", f"is not a loaded version of {name}: {known}")])
+        raise RequestInvalid([("protocol_version", f"is not a loaded version of {name}; loaded: {known}")])
     return versions[version]
 
 

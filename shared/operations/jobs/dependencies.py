@@ -72,7 +72,10 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
         is_over = last is None or (last.status.terminal and last.status is not JobStatus.SUCCEEDED)
         (failed if is_over else found).append(last.job_id if last is not None else named)
     if failed and job.on_dependency_failure == "fail":
-        detail = f"it depends on {', '.join(failed)}: redrive that first, or set ignoreDependencies"
+        detail = (
+            f"cannot redrive job {job.job_id}: dependencies did not succeed: {', '.join(failed)}; redrive these "
+            "first, or set ignoreDependencies"
+        )
         raise NotRedrivable(Reason.DEPENDENCY_FAILED, detail)
     return found
 

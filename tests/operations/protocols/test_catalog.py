@@ -105,4 +105,4 @@ async def test_a_store_that_hangs_holds_up_the_first_request_for_a_bounded_time(
 
     known = catalog(Hanging(), StillClock())
     assert (await known.refresh()).registry.request_types == registry().request_types
-    assert known.state()["problems"] == ["no answer within 0.05 s"]
+    assert known.state()["problems"] == ["no response within 0.05 s"]

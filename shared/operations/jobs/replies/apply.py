@@ -217,7 +217,7 @@ async def _next_attempt(context: Context, record: Record, reply: Reply) -> NextA
 async def _notify(orchestrations: Orchestrations, transitioned: Transitioned, reply: Reply) -> ReplyResult:
     """Notifies the orchestration. Raises ReplyUnfit if the job does not accept the reply, OrchestrationUnavailable."""
     if transitioned.outcome.kind is OutcomeKind.REFUSED:
-        raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it does not belong to job {reply.jobId}")
+        raise ReplyUnfit(transitioned.outcome.reason_code or "", f"the reply does not belong to job {reply.jobId}")
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
         await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
     if transitioned.repeated and transitioned.event is not None:

@@ -69,7 +69,9 @@ async def receive_callback(
     if job_id is not None and job_id != grant.job_id:
         raise NotYourAttempt("jobId")
     if len(body) > MAX_CALLBACK_BYTES:
-        raise BodyTooLarge(f"the body is too large; maximum {MAX_CALLBACK_BYTES} bytes")
+        raise BodyTooLarge(
+            f"the body is too large: {len(body)} bytes, maximum {MAX_CALLBACK_BYTES}; send a smaller body"
+        )
     attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
     named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
     if kind == "HEARTBEAT" and key is None:
@@ -99,7 +101,7 @@ def _reply(kind: CallbackKind, grant: Grant, body: bytes) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ReplyUnfit("REPLY_INVALID", "the body must be a JSON object")
     if given.get("type") not in (None, kind):
-        raise ReplyUnfit("REPLY_INVALID", f"type: must be {kind} for this URL")
+        raise ReplyUnfit("REPLY_INVALID", f"type must be {kind} for this URL")
     own = {
         "jobId": grant.job_id,
         "stepId": grant.step_id,
