@@ -12,7 +12,7 @@ SKIPPED = {"node_modules", "__pycache__"}
 SUFFIXES = {".py", ".bicep", ".md"}
 RULE = r"\bR[1-9]\d?\b"
 #: a rule: id, modules, tests
-SECTION = re.compile(r"^### (R\d+)\n\n.*\n\n\*Where\*: (.*)\n\n\*Held by\*: (.*)$", re.MULTILINE)
+SECTION = re.compile(r"^### (R\d+)\n\n(?:(?!#).*\n)+?\*Where\*: (.*)\n\n\*Held by\*: (.*)$", re.MULTILINE)
 RACE = re.compile(r"^\| ([a-z-]+) \|", re.MULTILINE)
 
 
