@@ -49,6 +49,12 @@ REDRIVE_PROBLEMS = (
     refusals.Overloaded,
 )
 
+_EFFECTS = {
+    ControlKind.CANCEL: "Cancels the job. While attempts are in flight, the job is CANCELLING until they have ended.",
+    ControlKind.PAUSE: "Pauses the job. While attempts are in flight, the job is PAUSING until they have ended.",
+    ControlKind.RESUME: "Resumes a PAUSED job. For a PAUSING job, withdraws the pause.",
+}
+
 _route = partial(Route, scope=Scope.OPERATE, durable_client=True, tag="jobs")
 
 
@@ -58,7 +64,7 @@ def _control(kind: ControlKind) -> Handler:
         method="POST",
         path=f"v1/jobs/{{jobId}}:{kind.value.lower()}",
         summary=f"{kind.value.capitalize()} a job",
-        description="Idempotent: a repeated request changes nothing.",
+        description=f"{_EFFECTS[kind]} Idempotent: a repeated request changes nothing.",
         parameters=(JOB_ID,),
         body=ControlRequest,
         responses={200: Job},

@@ -20,7 +20,7 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Platform services whose identities get rights to their subscriptions. A service without `principalId` gets a new identity.')
+@description('Required. Platform services whose identities get roles on their Service Bus subscriptions and on the storage of the documents. A service without `principalId` gets a new identity.')
 param platformServices platformServiceType[]
 
 @description('Required. `true` runs the services of containers.json in container apps, except services with a `principalId`.')

@@ -101,9 +101,9 @@ class BatchCounts(Response):
     checked: int
     """Number of dry runs without an error."""
     refused: int
-    """Number of lines with status 4xx. Correct the line or, after 429, retry later."""
+    """Number of job requests with status 4xx. Correct the job request or, after 429, retry later."""
     failed: int
-    """Number of lines with status 5xx. A retry can succeed."""
+    """Number of job requests with status 5xx. A retry can succeed."""
 
 
 class BatchOutcome(Response):

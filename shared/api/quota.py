@@ -30,7 +30,7 @@ class QuotaBreakerRule(Response):
     failure_rate: float
     """Share of failed jobs among the counted jobs."""
     min_calls: int
-    """Minimum number of counted jobs."""
+    """Minimum number of jobs that the breaker must count before it can open."""
     cooldown_s: int
     """Seconds for which the breaker stays open the first time."""
     min_tenants: int | None = None
@@ -97,9 +97,9 @@ class QuotaBreaker(Response):
     allow: int | None
     """HALF_OPEN only. Maximum active jobs."""
     bad: int
-    """Number of counted jobs that failed. OPEN: the number when the breaker opened."""
+    """Number of jobs that failed, of those that the breaker counts. While it is OPEN, the number when it opened."""
     calls: int
-    """Number of counted jobs. OPEN: the number when the breaker opened."""
+    """Number of jobs that the breaker counts. While it is OPEN, the number when it opened."""
 
 
 class QuotaLinks(Response):

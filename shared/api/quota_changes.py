@@ -49,7 +49,7 @@ class BreakerChange(RequestBody):
     failure_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     """Share of failed jobs among the counted jobs at which the breaker opens. Default 0.5."""
     min_calls: Annotated[int, Field(ge=1, le=MAX_ENDS), BeforeValidator(to_integer)] | None = None
-    """Minimum number of counted jobs before the breaker opens. Default 10."""
+    """Minimum number of jobs that the breaker must count before it can open. Default 10."""
     cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(to_integer)] | None = None
     """Seconds for which the breaker stays open the first time. Default 60."""
     min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None

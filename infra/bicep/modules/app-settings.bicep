@@ -49,7 +49,7 @@ param durable {
   @description('Required. Name of the task hub.')
   taskHubName: string
 
-  @description('Optional. Endpoint of the scheduler. Required with DurableTaskScheduler.')
+  @description('Conditional. Endpoint of the scheduler. Required if the backend is `DurableTaskScheduler`.')
   endpoint: string?
 }
 

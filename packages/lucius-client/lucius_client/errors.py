@@ -84,7 +84,7 @@ class Refused(LuciusError):
 
     @property
     def code(self) -> str:
-        """Returns the stable code of the problem, for programs."""
+        """Returns the stable error code, for programs."""
         return self.problem.code
 
     @property

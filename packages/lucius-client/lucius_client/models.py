@@ -85,9 +85,12 @@ class BatchCounts(Message):
     replayed: int
     checked: Annotated[int, Field(description="Number of dry runs without an error.")]
     refused: Annotated[
-        int, Field(description="Number of lines with status 4xx. Correct the line or, after 429, retry later.")
+        int,
+        Field(
+            description="Number of job requests with status 4xx. Correct the job request or, after 429, retry later."
+        ),
     ]
-    failed: Annotated[int, Field(description="Number of lines with status 5xx. A retry can succeed.")]
+    failed: Annotated[int, Field(description="Number of job requests with status 5xx. A retry can succeed.")]
 
 
 class Build(Message):
@@ -994,9 +997,14 @@ class QuotaBreaker(Message):
     until: Annotated[AwareDatetime | None, Field(description="OPEN only. Time when the breaker becomes half-open.")]
     allow: Annotated[int | None, Field(description="HALF_OPEN only. Maximum active jobs.")]
     bad: Annotated[
-        int, Field(description="Number of counted jobs that failed. OPEN: the number when the breaker opened.")
+        int,
+        Field(
+            description="Number of jobs that failed, of those that the breaker counts. While it is OPEN, the number when it opened."
+        ),
     ]
-    calls: Annotated[int, Field(description="Number of counted jobs. OPEN: the number when the breaker opened.")]
+    calls: Annotated[
+        int, Field(description="Number of jobs that the breaker counts. While it is OPEN, the number when it opened.")
+    ]
 
 
 class QuotaBreakerRule(Message):
@@ -1005,7 +1013,9 @@ class QuotaBreakerRule(Message):
     """
 
     failure_rate: Annotated[float, Field(description="Share of failed jobs among the counted jobs.")]
-    min_calls: Annotated[int, Field(description="Minimum number of counted jobs.")]
+    min_calls: Annotated[
+        int, Field(description="Minimum number of jobs that the breaker must count before it can open.")
+    ]
     cooldown_s: Annotated[int, Field(description="Seconds for which the breaker stays open the first time.")]
     min_tenants: Annotated[
         int | None, Field(description="Quotas over all tenants only. Minimum number of tenants with failed jobs.")
@@ -2638,7 +2648,7 @@ class Job(Message):
     tenant_id: str
     protocol_id: str
     protocol_version: Annotated[int, Field(description="Protocol version, which never changes for this job.")]
-    protocol_digest: Annotated[str, Field(description="SHA-256 of the protocol version.")]
+    protocol_digest: Annotated[str, Field(description="SHA-256 of the protocol's canonical JSON (RFC 8785).")]
     request_type: str
     schema_version: str
     mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="Distribution of directives over the lanes.")]

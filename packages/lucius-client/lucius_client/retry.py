@@ -12,12 +12,11 @@ from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """The number and the times of repetitions of a request, after 429, 500, 502, 503, 504 or without a response.
+    """The number of retries and the waits between them, after 429, 500, 502, 503, 504 or no response.
 
     The wait is a random part of a time that doubles with each attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), added to `Retry-After` if the API sends
-    that. Every request can be repeated: reads change nothing, a repeated control has no further effect, and a submit
-    has its idempotency key.
+    that. Every request can be retried: reads change nothing, controls are idempotent, and a submit has an idempotency key.
     """
 
     #: maximum number of requests; 1: no repetition

@@ -198,7 +198,7 @@ class Workspace:
             raise
 
     def append_blob(self, uri: str) -> AppendBlob:
-        """Returns the blob at `uri` for appends. Raises FailedFinal for another account."""
+        """Returns the blob at `uri` for appends. Raises FailedFinal if `uri` is in another storage account."""
         return AppendBlob(self._blob(uri), self._make_container)
 
     def tenant_folder(self, workspace_uri: str, container: str) -> str:

@@ -11,7 +11,7 @@ from lucius_verify.json_rows import Row
 
 @dataclass(frozen=True)
 class History:
-    """A job's rows and all its events. Other jobs of the bundle are not in memory."""
+    """A job's rows and all its events."""
 
     job_id: str
     job: Row

@@ -235,7 +235,7 @@ BreakerOpened = TypedDict(
         "from": Annotated[BreakerState, Field(description="Previous state. OPEN: the breaker opened again.")],
         "until": NotRequired[Annotated[Instant, Field(description="Time when the breaker becomes half-open.")]],
         "bad": NotRequired[Annotated[Count, Field(description="Number of failures that opened the breaker.")]],
-        "calls": NotRequired[Annotated[Count, Field(description="Number of counted jobs.")]],
+        "calls": NotRequired[Annotated[Count, Field(description="Number of jobs that the breaker counted.")]],
         "gate": BreakerGate,
         "reason": Reason,
     },
