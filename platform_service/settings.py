@@ -98,5 +98,7 @@ def read_model(environ: Mapping[str, str]) -> ModelEndpoint | None:
         raise SettingsError("LUCIUS_SIS_OPENAI_BASE_URL must be an http or https address")
     model = environ.get("LUCIUS_SIS_OPENAI_MODEL", "").strip()
     if not model:
-        raise SettingsError("LUCIUS_SIS_OPENAI_MODEL is not set; set it to the name of the model, or remove LUCIUS_SIS_OPENAI_BASE_URL")
+        raise SettingsError(
+            "LUCIUS_SIS_OPENAI_MODEL is not set; set it to the name of the model, or remove LUCIUS_SIS_OPENAI_BASE_URL"
+        )
     return ModelEndpoint(base_url, model, environ.get("LUCIUS_SIS_OPENAI_API_KEY", "").strip())

@@ -16,7 +16,8 @@ class Retries:
 
     The wait is a random part of a time that doubles with each attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), added to `Retry-After` if the API sends
-    that. Every request can be retried: reads change nothing, controls are idempotent, and a submit has an idempotency key.
+    that. Every request can be retried: reads change nothing, controls are idempotent, and a submit has an
+    idempotency key.
     """
 
     #: maximum number of requests; 1: no repetition
