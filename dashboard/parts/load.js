@@ -36,13 +36,14 @@ export function useLoad(load, key, { every = 0 } = {}) {
 
 /** Returns the title and the next step for an error of the API. */
 function words(error) {
+  const later = error.retryAfter === null ? "Retry later." : `Retry in ${error.retryAfter} seconds.`;
   const known = {
     0: ["No connection", "Check that the app runs, then press Retry."],
     401: ["Sign in to see this page", "The app needs a valid access token."],
     403: ["Your token does not allow this request", "Ask an operator for the scope, or choose another tenant."],
     404: ["Not found", "The item does not exist, was deleted after its retention, or belongs to another tenant."],
-    429: ["Too many requests", `Retry in ${error.retryAfter ?? 10} seconds.`],
-    503: ["Temporarily unavailable", `The storage or the app is busy. Retry in ${error.retryAfter ?? 10} seconds.`],
+    429: ["Too many requests", later],
+    503: ["Temporarily unavailable", `The storage or the app is busy. ${later}`],
   };
   return known[error.status] ?? ["The request failed", "See the error code."];
 }

@@ -17,7 +17,7 @@ function Preview({ keys, change, headers, onReady }) {
   const { changed, released, held_back: heldBack } = found.data;
   if (!changed) return html`<p class="muted">The quota has these limits already.</p>`;
   return html`<p class="big"><b class="tabular">${released ?? 0}</b> waiting ${released === 1 ? "job" : "jobs"} would start.</p>
-    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> waiting ${heldBack === 1 ? "job" : "jobs"} would not start.</p>`}`;
+    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> ${heldBack === 1 ? "job" : "jobs"} would continue to wait for this quota.</p>`}`;
 }
 
 export function QuotaActions({ quota, keys, onDone }) {
