@@ -256,7 +256,7 @@ var logAlerts = [
   }
   {
     name: 'breaker-open'
-    means: 'A circuit breaker is open because jobs of a type fail. Further jobs of this type wait until trial jobs succeed.'
+    means: 'A circuit breaker is open because jobs of a type fail. Its quota admits no job until the cool-down is over, and then one job.'
     section: 'a-breaker-is-open'
     command: 'lucius deadletter list'
     severity: 2
@@ -306,7 +306,7 @@ var logAlerts = [
   }
   {
     name: 'failure-rate'
-    means: 'The share of jobs that failed permanently in 15 minutes exceeds the threshold (default 10 %).'
+    means: 'Of the jobs that ended in 15 minutes, the share that failed permanently exceeds the threshold (default 10 %).'
     section: 'jobs-fail'
     command: 'lucius deadletter list'
     severity: 2
@@ -424,7 +424,7 @@ var logAlerts = [
 var auditAlerts = [
   {
     name: 'anchor-missed'
-    means: 'A day that ended six hours ago has no anchor, or the app has tried no anchor for six hours. Histories of that day are not anchored.'
+    means: 'For six hours, the app has reported no anchor of a day that ended in the last 30 hours. Histories after the last anchored day are not anchored.'
     section: 'heads-are-not-signed'
     command: 'lucius health'
     severity: 2

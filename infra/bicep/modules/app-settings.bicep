@@ -233,7 +233,7 @@ type tuningType = {
   @description('Optional. Claim with the source of the caller\'s jobs. The claim overrides the source in the job request. If this setting is unset, or the token has no such claim, the request names the source.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
-  @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` the role allows reading every tenant\'s jobs, with `:operate` changing these jobs. Without a suffix it allows both, in this release.')
+  @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` the role allows reading every tenant\'s jobs, with `:operate` changing these jobs. Without a suffix the role allows both, in this release.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
   @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first of LUCIUS_AUTH_AUDIENCE.')
