@@ -69,7 +69,8 @@ def verify_file(
     Exit codes:
     0: verified
     2: broken
-    3: signed by a key that you have not named
+    3: signed by a key that you have not named, or not signed although you
+       named a key
     """
     try:
         from lucius_verify import verify

@@ -86,7 +86,9 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     if not plan.pages:
         rendering.write("without signed heads: levels 1 to 3 can be verified, and an omitted job is not detected")
     if gone := [job_id for job_id, code in not_exported.items() if code in GONE]:
-        rendering.write(f"not exported, since LUCIUS deleted the jobs: {', '.join(gone)}", stderr=True)
+        rendering.write(
+            f"not exported, because the jobs or their archived bundles were deleted: {', '.join(gone)}", stderr=True
+        )
     check_whole(not_exported)
 
 

@@ -78,7 +78,9 @@ def usage(
     session.show(USAGE, rows, report)
     if report["partial"]:
         write(
-            "some jobs are missing: the latest hours have over 5,000; LUCIUS adds them after the hour ends", stderr=True
+            "some jobs are missing: the most recent hours, without an hourly rollup, have over 5,000 jobs; LUCIUS adds "
+            "the missing jobs with the rollup",
+            stderr=True,
         )
 
 

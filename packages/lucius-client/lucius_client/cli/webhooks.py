@@ -29,7 +29,9 @@ HookId = Annotated[
 ]
 HookOrDefault = Annotated[
     str,
-    typer.Argument(metavar="ID", help="Id of a webhook, or `default` for the callback URLs of the tenant's jobs."),
+    typer.Argument(
+        metavar="ID", help="Id of a webhook. `default` means the callback URLs of a tenant's jobs and needs a tenant."
+    ),
     ids.WEBHOOK,
 ]
 Types = Annotated[
@@ -88,7 +90,8 @@ webhooks_app = typer.Typer(
 def create(
     session: Session,
     url: Annotated[
-        str, typer.Argument(metavar="URL", help="https URL that receives the events. http needs a setting of the app.")
+        str,
+        typer.Argument(metavar="URL", help="https URL that receives the events. http requires LUCIUS_WEBHOOK_HOSTS."),
     ],
     format_: Annotated[Format, typer.Option("--format", help="Format of the body.")] = Format.CLOUDEVENTS,
     type_: Types = None,
