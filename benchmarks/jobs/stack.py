@@ -53,8 +53,8 @@ class Invocation:
 class Stack:
     """Runs `python -m emulator up` without services, in its own folder. Raises SystemExit if the stack does not start.
 
-    `recorded`: the host records each invocation, and its CPU time by function, which costs CPU time. `events`:
-    value of `LUCIUS_EVENTS`; None means the default.
+    `recorded`: the host records each invocation and the CPU time of each function. The recording itself uses CPU time.
+    `events`: value of `LUCIUS_EVENTS`; None means the default.
     """
 
     def __init__(self, data: Path, *, recorded: bool = False, events: str | None = None) -> None:
