@@ -70,7 +70,7 @@ class AccessSettings:
         "LUCIUS_WEBHOOK_KEYS",
         form.keys,
         help="Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the "
-        "first key; a secret keeps its key until it is rotated. If unset, webhooks are disabled",
+        "first key; a secret keeps its key until the secret is rotated. If unset, webhooks are disabled",
         secret=True,
     )
     webhook_hosts: frozenset[str] = setting(
@@ -125,8 +125,8 @@ class AccessSettings:
         form.text,
         "orch:all-tenants",
         help="Role (`roles`) of callers who see all tenants. With suffix `:read` the role allows "
-        "reading every tenant's jobs, with `:operate` changing these jobs. Without a suffix it allows "
-        "both, in this release",
+        "reading every tenant's jobs, with `:operate` changing these jobs. Without a suffix the role "
+        "allows both, in this release",
         tuning=True,
     )
     #: "": users of the dashboard enter a token

@@ -28,11 +28,15 @@ class HeadsIncomplete(Refused, status=409):
 
 
 class HeadsMissing(Refused, status=409):
-    """The window begins before the first head that is retained; `earliest` is the earliest valid `since`."""
+    """The window begins before the first retained head, or the tenant has no heads. `earliest` is the earliest valid
+    `since`, or null."""
 
     def __init__(self, earliest: datetime | None) -> None:
-        begins = f"begin it at {_text(earliest)}" if earliest is not None else "the tenant has no heads yet"
-        super().__init__(f"no heads were recorded at the beginning of the window; {begins}")
+        super().__init__(
+            f"the window begins before the first retained head; begin the window at {_text(earliest)}"
+            if earliest is not None
+            else "the tenant has no heads yet; retry after an event of the tenant"
+        )
         self.members = {"earliest": _text(earliest) if earliest is not None else None}
 
 

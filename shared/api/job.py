@@ -215,8 +215,8 @@ class Job(Response):
     final_output: Reference | None
     """URI of the result. Set if the job SUCCEEDED."""
     final_output_expires_at: Instant | None
-    """Time after which the result may be deleted from the workspace. Null if the result is at the caller's
-    `output_ref`."""
+    """Time after which the result may be deleted from the workspace. Null if the job has no result, if the result is
+    outside of the workspace, or if the retention of the workspace is unlimited."""
     deadline_at: Instant | None
     """Total time limit of the job. Null if there is no limit."""
     first_ack_at: Instant | None

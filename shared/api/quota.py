@@ -53,8 +53,8 @@ class QuotaRule(Response):
     weight: int | None = None
     """Weight of the tenant in allocations among tenants. Default 1."""
     breaker: QuotaBreakerRule | None = None
-    """Circuit breaker. Stops admission when `failure_rate` is reached, and admits at most 32 jobs at a time after
-    `cooldown_s`."""
+    """Circuit breaker. Stops admission when `failure_rate` is reached. After `cooldown_s`, admits at most 32 jobs at a
+    time until the breaker closes."""
 
 
 class QuotaHold(Response):

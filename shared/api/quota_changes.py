@@ -75,8 +75,8 @@ class RuleChange(RequestBody):
     weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None
     """Tenant quotas only. Weight of the tenant in allocations among tenants. Default 1."""
     breaker: BreakerChange | None = None
-    """Job type quotas only. Circuit breaker. Stops admission when `failure_rate` is reached, and admits at most 32
-    jobs at a time after `cooldown_s`. `{}` sets a breaker with the default values."""
+    """Job type quotas only. Circuit breaker. Stops admission when `failure_rate` is reached. After `cooldown_s`,
+    admits at most 32 jobs at a time until the breaker closes. `{}` sets a breaker with the default values."""
 
     def patch(self) -> dict[str, Any]:
         """Returns the members of the limits that the caller sent."""

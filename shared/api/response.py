@@ -114,7 +114,8 @@ class Problem(Response):
     complete_until: str | None = None
     """HEADS_INCOMPLETE only. End of the last window that LUCIUS can sign. Null if LUCIUS cannot sign any window yet."""
     earliest: str | None = None
-    """CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`."""
+    """CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`. Null if the
+    tenant has no heads."""
     jobId: JobId | None = None
     """IDEMPOTENCY_CONFLICT only. Job that the key belongs to."""
     known: list[str] | None = None

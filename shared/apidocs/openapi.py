@@ -75,9 +75,9 @@ _AUTHENTICATION = {
         "scheme": "bearer",
         "bearerFormat": "lc1",
         "description": (
-            "`callback_urls.token` of a directive. The token is valid for one attempt of one step: before the ACK "
-            "until the end of the job's total time, then until one `lease_s` after the end of the lease. Each "
-            "response has a new token while the attempt is in progress."
+            "`callback_urls.token` of a directive. The token is valid for one attempt of one step, until `lease_s` "
+            "seconds after the end of the lease. Before the ACK, the token is valid until `lease_s` seconds after the "
+            "total time of the job or step. Each response has a new token while the attempt is in progress."
         ),
     },
 }

@@ -45,7 +45,8 @@ class ProblemCode(StrEnum):
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
         409,
-        "A dependency of the job did not succeed and was not redriven; `detail` names the dependency.",
+        "A dependency of the job no longer exists, or did not succeed and was not redriven; `detail` names the "
+        "dependency.",
     )
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",

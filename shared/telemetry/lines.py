@@ -153,7 +153,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "BREAKER_OPENED",
         _W,
-        "A circuit breaker opened after failed jobs; the quota admits no job until the breaker is half-open",
+        "A circuit breaker opened after failed jobs; the quota admits no job until the breaker is half-open or reset",
     ),
     Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` names it"),
     Line("BULK_ENDED", _I, "A bulk operation ended with an outcome for each job, or was cancelled"),
@@ -164,7 +164,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "JOB_UNREAD",
         _W,
-        "Could not read the public events of a job, quota or incident; retried by the same process, then by the "
+        "Could not read the public events of a job, quota or incident; retried from queue lucius-hints, then by the "
         "sweeper",
     ),
     Line(
@@ -177,7 +177,7 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not compare the logs of quotas or incidents with the feeds; retried by the next sweep",
     ),
-    Line("FEED_UNWRITTEN", _W, "Could not write a tenant's feed; retried by the same process, then by the sweeper"),
+    Line("FEED_UNWRITTEN", _W, "Could not write a tenant's feed; retried from queue lucius-hints, then by the sweeper"),
     Line(
         "EVENTS_UNSENT",
         _W,
@@ -189,7 +189,10 @@ LINES: tuple[Line, ...] = (
         "Events expired before the outbox relay sent them to topic lucius-events; `count` has the number of events",
     ),
     Line(
-        "HEADS_UNCHECKED", _W, "Could not check whether a job's or a tenant's heads are recorded; checked again later"
+        "HEADS_UNCHECKED",
+        _W,
+        "Could not check whether a job's or a tenant's heads are recorded; checked again by the next request for heads "
+        "and by the hourly timer `prune`",
     ),
     Line(
         "SIGNING_FAILED",

@@ -878,7 +878,9 @@ class Problem(Message):
     ] = None
     earliest: Annotated[
         str | None,
-        Field(description="CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`."),
+        Field(
+            description="CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`. Null if the\ntenant has no heads."
+        ),
     ] = None
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT only. Job that the key belongs to.")] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN only. Available job types.")] = None
@@ -1097,7 +1099,7 @@ class QuotaRule(Message):
     breaker: Annotated[
         QuotaBreakerRule | None,
         Field(
-            description="Circuit breaker. Stops admission when `failure_rate` is reached, and admits at most 32 jobs at a time after\n`cooldown_s`."
+            description="Circuit breaker. Stops admission when `failure_rate` is reached. After `cooldown_s`, admits at most 32 jobs at a\ntime until the breaker closes."
         ),
     ] = None
 
@@ -1217,7 +1219,7 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus did not accept the directive at any try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="New job that redrives this job.")]
@@ -1647,7 +1649,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus did not accept the directive at any try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     error_message: str | None
@@ -1946,7 +1948,7 @@ class JobLine(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus did not accept the directive at any try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     archived_at: Annotated[
@@ -2690,7 +2692,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus did not accept the directive at any try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     error_message: str | None
@@ -2698,7 +2700,7 @@ class Job(Message):
     final_output_expires_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time after which the result may be deleted from the workspace. Null if the result is at the caller's\n`output_ref`."
+            description="Time after which the result may be deleted from the workspace. Null if the job has no result, if the result is\noutside of the workspace, or if the retention of the workspace is unlimited."
         ),
     ]
     deadline_at: Annotated[

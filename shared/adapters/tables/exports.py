@@ -252,7 +252,7 @@ async def _read_consistent(table: Table, partition: str, rows: list[Entity]) -> 
         await asyncio.sleep(_READ_AGAIN_S)
         query = all_of(partition)
         rows = [row async for row in table.query_entities(query.text, parameters=query.parameters)]
-    raise LedgerUnavailable(f"the rows of job {partition} changed during each of {_READS} reads; export again")
+    raise LedgerUnavailable(f"the rows of job {partition} changed during {_READS} reads; the next run exports them")
 
 
 def _fits(job: Entity, last: str) -> bool:

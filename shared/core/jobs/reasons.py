@@ -32,7 +32,7 @@ class Reason(StrEnum):
     )
     DISPATCH_FAILED = (
         "DISPATCH_FAILED",
-        "Service Bus rejected the directive at every try",
+        "Service Bus did not accept the directive at any try",
         "check the Service Bus namespace: its quota, its firewall, the role of the app's identity",
     )
     TIME_EXCEEDED = (
