@@ -294,7 +294,7 @@ def test_an_export_begins_with_the_first_head(tmp_path: Path) -> None:
     assert (before.returncode, "HEADS_MISSING" in before.stderr) == (3, True)
     done = exported(api, tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
-    assert "signed heads begin at 2026-01-27T09:00:00Z" in done.stderr
+    assert "the bundle begins at 2026-01-27T09:00:00Z, like the signed heads" in done.stderr
     assert run_main("audit", "verify", str(tmp_path / "b.tar.gz"), "--key", SIGNER.key_id).returncode == 0
 
 
