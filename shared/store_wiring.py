@@ -123,7 +123,7 @@ def export_files(settings: Settings) -> BlobTexts:
 
 
 def kept_files(settings: Settings) -> Kept:
-    """Returns the files in the account for anchors, by default the account with long strings."""
+    """Returns the store of files in the account for anchors. Default: the account with long strings."""
     if settings.storage_backend == "memory":
         return KeptInMemory()
     own = settings.audit_blob_endpoint

@@ -146,7 +146,7 @@ class Wiring:
         return DurableOrchestrations(client, durable_names.JOB)
 
     def callers(self) -> Callers:
-        """Returns the part that identifies the caller of a request."""
+        """Returns the port that identifies the caller of a request."""
         return self._callers
 
     def blob_probe(self) -> BlobTexts | None:

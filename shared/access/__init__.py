@@ -1,1 +1,1 @@
-"""Access rules: callers, callback tokens, and the references that a job may name."""
+"""Access rules: callers, callback tokens, and the references that a job can name."""

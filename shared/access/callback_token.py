@@ -1,8 +1,8 @@
-"""Tokens for HTTP callbacks: each for one attempt and its lease, signed and short-lived (R42).
+"""Tokens for HTTP callbacks: each token is signed, is for one attempt and its lease, and expires (R42).
 
 `lc1.{key id}.{claims}.{signature}`: claims are base64url JSON, the signature is HMAC-SHA256 over everything before it.
 The first configured key signs and all verify, so that keys can be changed without a pause. Claims name the deployment
-(`LUCIUS_ENVIRONMENT`), so a token of another one with the same keys is refused.
+(`LUCIUS_ENVIRONMENT`), so a deployment refuses a token of another deployment with the same keys.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Grant:
 def grant_of(record: Record, step: Step) -> Grant:
     """Returns the grant of the current attempt.
 
-    It is valid for a result timeout longer than the lease, since a late RESULT is recorded. Before the ACK it is valid
-    until the end of the job's total time, since the directive may wait on the bus.
+    The grant stays valid for one result timeout after the lease, since LUCIUS records a late RESULT. Before the ACK the
+    grant also stays valid for one result timeout after the time limit of the step or job, since the directive may wait
+    on the bus.
     """
     until = step.silent_until or step.updated_at
     if step.status is StepStatus.INITIATED:

@@ -82,16 +82,20 @@ class Retention:
     kept: timedelta | None
 
     def end(self, uri: str, written_at: datetime) -> datetime | None:
-        """Returns the time at which the content can be deleted. None if it stays, or its owner decides."""
+        """Returns the time at which the content can be deleted. None if LUCIUS does not delete the content: it is
+        outside of the workspace, or results have no retention.
+        """
         if self.kept is None or not _lies_in(self.workspace_uri, uri):
             return None
         return written_at + self.kept
 
 
 def credential_member(ref: Mapping[str, Any]) -> str | None:
-    """Returns the name of a reference's first further member with a credential, at any depth; None if there is none.
+    """Returns the name of the first field of a reference, besides `uri`, that has a credential at any depth. None if no
+    field has one.
 
-    Such a member has a name of `_SECRETS`, or a text that assigns one: a query (`sig=...`) or a connection string.
+    A credential is a field with a name of `_SECRETS`, or a text that assigns a value to such a name: a query
+    (`sig=...`) or a connection string.
     """
     for member, value in ref.items():
         if member != "uri" and _holds_credential({member: value}):
@@ -167,7 +171,7 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
 
 
 def _readings(path: str) -> list[str]:
-    """Returns the path unchanged and decoded, as often as any reader might decode it."""
+    """Returns the path unchanged and decoded, then decoded repeatedly until nothing changes."""
     readings = [path]
     while (decoded := unquote(readings[-1])) != readings[-1]:
         readings.append(decoded)

@@ -1,7 +1,7 @@
 """Tickets for a browser's EventSource, which sends no header and so cannot send a token (R77).
 
 `lt1.{key id}.{claims}.{signature}`, made as tokens of callbacks are, with the same keys. A ticket is part of a URL,
-which others may see. So it is short-lived, and reads one stream of one tenant and nothing else.
+which others may see. So a ticket expires within 15 minutes, and reads one stream of one tenant and nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StreamTicket:
 
 
 def ticket_for(caller: Caller, tenant: str, path: str, now: datetime) -> StreamTicket:
-    """Makes a ticket. It ends with its caller's token, at most 15 minutes from now, in whole seconds."""
+    """Makes a ticket. The ticket expires with its caller's token, at most 15 minutes from now, in whole seconds."""
     until = now + MAX_LIFE
     # a token may end later than a datetime can represent
     if caller.expires is not None and caller.expires < until.timestamp():
@@ -55,8 +55,8 @@ def sign_ticket(ticket: StreamTicket, keys: Keys, *, deployment: str) -> str:
 
 
 def read_ticket(text: str, keys: Keys, *, deployment: str, path: str, now: datetime) -> StreamTicket:
-    """Returns the ticket. Raises TokenInvalid if another deployment made it, or it is for another path, or has
-    expired.
+    """Returns the ticket. Raises TokenInvalid if another deployment made it, or if the ticket is for another path or
+    has expired.
     """
     try:
         claims = verified_claims(VERSION, text, keys, deployment=deployment)

@@ -71,7 +71,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
 
 
 def plain_tenant(claimed: object) -> str | None:
-    """Returns the normalised name; None if not a valid tenant name.
+    """Returns the normalised name; None if the name is invalid.
 
     Only text that equals its own compatibility form (NFKC) is accepted, so that no two spellings name one tenant.
     """
@@ -91,7 +91,9 @@ def words_of(claimed: object) -> frozenset[str]:
 
 
 def public_client(id_: str) -> str | None:
-    """Returns the name of the client with that id, if every user can use it."""
+    """Returns the name of the public client with that id, which every user can use. None if no public client has the
+    id.
+    """
     return _PUBLIC_CLIENTS.get(id_.strip().lower())
 
 

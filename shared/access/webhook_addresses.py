@@ -1,4 +1,5 @@
-"""The URLs that a webhook can have: a webhook's creator chooses hosts for the app's network (R86).
+"""The URLs that a webhook can have (R86). A webhook's creator chooses a host, to which the app connects from its own
+network.
 
 Policy only: nothing is resolved or opened here. An entry of `LUCIUS_WEBHOOK_HOSTS` is `HOST:PORT` or `HOST:*` for every
 tenant, or `TENANT@HOST:PORT` or `TENANT@HOST:*` for one.
@@ -41,7 +42,8 @@ _INNER = tuple(
 
 
 def unwrap(address: _Address) -> _Address:
-    """Returns the address that a connection reaches: for an address that contains another one, the inner one."""
+    """Returns the address that a connection reaches: for an address that contains another address, the inner address.
+    """
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             address = address.ipv4_mapped
@@ -58,7 +60,8 @@ def unwrap(address: _Address) -> _Address:
 
 
 def reachable(address: str) -> bool:
-    """Returns whether it is a public address of the internet. Raises ValueError if it is not an address."""
+    """Returns whether the address is a public address of the internet. Raises ValueError if the text is not an address.
+    """
     at = unwrap(ip_address(address))
     # reserved: `is_global` is true for all unassigned addresses, and for IPv4 addresses in the obsolete ::/96
     return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))

@@ -21,9 +21,10 @@ def secrets_of(keys: Keys, hook: Hook, now: datetime, *, deployment: str) -> lis
     """Returns the secrets that sign the webhook's deliveries, newest first: 32 bytes each, derived from the configured
     `keys`.
 
-    `deployment`: `LUCIUS_ENVIRONMENT`, so that deployments with the same keys have different secrets. The secret before
-    the last rotation is included until its time ends or its key is removed. Raises HookKeyGone if the key of the newest
-    is no longer configured: a rotation uses the first key.
+    `deployment`: `LUCIUS_ENVIRONMENT`, so that deployments with the same keys have different secrets. The result
+    includes the secret before the last rotation until `previous_until`, if the key of that secret is still configured.
+    Raises HookKeyGone if the key of the newest secret is no longer configured. A rotation then makes a secret from the
+    first configured key.
     """
     by_id = dict(keys)
     if hook.secret.key_id not in by_id:
@@ -55,7 +56,7 @@ def _derived(key: bytes, deployment: str, hook: Hook, version: SecretVersion) ->
     """Derives a secret by HKDF-SHA256 (RFC 5869), one block.
 
     `info` has the webhook's identity, so that no two webhooks share a secret. A webhook that was deleted and created
-    again with its id has another one.
+    again with its id has another secret.
     """
     info = "\0".join(("lucius webhook", deployment, hook.tenant, hook.id, str(version.version), version.salt)).encode()
     extracted = hmac.digest(bytes(hashlib.sha256().digest_size), key, "sha256")

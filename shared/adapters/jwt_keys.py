@@ -33,7 +33,7 @@ Monotonic = Callable[[], float]
 
 
 class JwtKeys:
-    """The issuer's keys by key id. One caller fetches them, and concurrent callers wait for it."""
+    """The issuer's keys by key id. One caller fetches the keys, and concurrent callers wait for that fetch."""
 
     def __init__(self, url: str, monotonic: Monotonic) -> None:
         self._url = url

@@ -1,7 +1,7 @@
 """Azure Tables in memory: rows, ETags, transactions of one partition, and the service's refusals.
 
-`LUCIUS_STORAGE_BACKEND=memory` uses these tables and texts for the adapters of `shared.adapters.tables`. They end with
-the process.
+`LUCIUS_STORAGE_BACKEND=memory` uses these tables and texts for the adapters of `shared.adapters.tables`. Their contents
+are lost when the process ends.
 """
 
 from __future__ import annotations

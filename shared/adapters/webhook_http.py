@@ -1,7 +1,7 @@
 """Posts webhooks over HTTP, only to hosts that callers named (R86).
 
-The name is resolved once, each address is checked, and the connection uses a checked address. So a second DNS response
-never matters. Of the endpoint's response, only the status and `Retry-After` are used.
+The sender resolves the name once, checks each address, and connects to a checked address. So a second DNS response has
+no effect. Of the endpoint's response, only the status and `Retry-After` are used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LOOKUPS_OF_TENANT = 8
 class SystemLookups:
     """Resolves names with the machine's resolver.
 
-    Names of one tenant that never resolve occupy only a part of the threads.
+    The names of one tenant occupy at most `LOOKUPS_OF_TENANT` (8) of the 64 threads, even if they never resolve.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Raises OSError if there is no address, or one that must not be reached.
+        """Resolves the target's host. Raises OSError if the host has no address, or an address that is refused.
 
         Both errors are the same, so that an error of a delivery does not reveal names in the app's own network.
         """
@@ -154,7 +154,9 @@ class HttpWebhookSender:
     def __init__(
         self, listed: frozenset[str] = frozenset(), *, lookup: Lookup | None = None, try_s: float = TRY_S
     ) -> None:
-        """Sets the allowed hosts. `listed`: value of `LUCIUS_WEBHOOK_HOSTS`. `lookup`: default: the machine's."""
+        """Sets the allowed hosts. `listed`: value of `LUCIUS_WEBHOOK_HOSTS`. `lookup`: resolver of names. Default: the
+        machine's resolver.
+        """
         self._policy = AddressPolicy(listed)
         self._lookup = lookup
         self._lookups = SystemLookups()

@@ -149,7 +149,7 @@ def preview(tenant: str, action: str, found: Sequence[str], more: bool, shown: i
 
 
 def related_job(job_id: str, job: Job | None) -> RelatedJob:
-    """Makes a related job. `job` None if it no longer exists or cannot be read."""
+    """Makes a related job. `job` is None if the related job no longer exists or cannot be read."""
     if job is None:
         return RelatedJob(jobId=job_id, status=None, error_code=None, redriven_by=None)
     return RelatedJob.of(job, jobId=job_id)

@@ -126,8 +126,8 @@ def explain(
     """Explains what the job waits for, and the effect of each possible next event.
 
     `last`: event of its last transition. `directives_ahead`: number of directives ahead of its own on the bus:
-    `MAX_SHOWN` for any larger number, None if its own is not there or the lane was not read. `standing`: its queue
-    position, None if it is in no queue. `missing`: its dependencies that have not ended.
+    `MAX_SHOWN` for any larger number, None if the job's directive is not there or the lane was not read. `standing`:
+    the job's queue position, None if the job is in no queue. `missing`: the job's dependencies that have not ended.
     """
     job = record.job
     step = next(iter(record.open_steps), None)

@@ -176,9 +176,9 @@ _PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
 
 
 def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
-    """Sums up where the job's time went, by step and in total. A job that has not ended is summed up to `now`.
+    """Sums up the job's time by use, for each step and in total. A job that has not ended is summed up to `now`.
 
-    `events`: all events of the job. Steps of a parallel group each count the hours that they share.
+    `events`: all events of the job. Each step of a parallel group counts the shared time in full.
     """
     end = record.job.completed_at or now
     spent = {step.step_id: dict.fromkeys(PARTS, 0.0) for step in record.steps}

@@ -1,4 +1,4 @@
-"""The reason why a job waits for a quota, and the condition that starts it, in words."""
+"""The reason why a job waits for a quota, and the condition that starts the job, in words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wait_reason(wait: QuotaWait, position: int | None) -> str:
 
 
 def iso(instant: datetime | None) -> str | None:
-    """Formats a time: `2026-01-27T10:02:00Z`. None for None."""
+    """Formats a time: `2026-01-27T10:02:00Z`. Returns None for None."""
     return instant.isoformat(timespec="seconds").replace("+00:00", "Z") if instant else None
 
 

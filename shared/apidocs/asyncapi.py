@@ -65,7 +65,7 @@ class BusNames:
 
 
 def document(names: BusNames, build: str | None = None) -> JsonObject:
-    """Makes the AsyncAPI 3.0.0 document from LUCIUS's side: it sends directives and receives replies.
+    """Makes the AsyncAPI 3.0.0 document from the view of LUCIUS, which sends directives and receives replies.
 
     `build`: shown with the version.
     """

@@ -1,7 +1,8 @@
-"""The JSON Schema of a job request beyond its model: allowed schemes of references, and payloads by protocol.
+"""The JSON Schema of a job request, with facts that its model lacks: allowed schemes of references, and payloads by
+protocol.
 
 The app's own checks decide (`shared.operations.jobs.create_job`). This schema states the same for authors of requests.
-It does not state the allowed hosts, since every caller can read it.
+The schema omits the allowed hosts, since every caller can read the schema.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ ENVELOPE = ("Envelope", "EnvelopeRules")
 
 
 def components(registry: Registry, schemes: Collection[str], at: str = "#/components/schemas/") -> JsonObject:
-    """Returns the schemas of a job request by name, with all schemas that it names. `at`: their path in the
-    document.
+    """Returns the schemas of a job request by name, with all schemas that they refer to. `at`: path of the schemas in
+    the document.
     """
     found = schemas([(Envelope, "write")], ref_template=f"{at}{{model}}")
     found.pop("Reference")
@@ -41,7 +42,7 @@ def components(registry: Registry, schemes: Collection[str], at: str = "#/compon
 
 
 def document(registry: Registry, schemes: Collection[str]) -> JsonObject:
-    """Returns everything as one JSON Schema."""
+    """Returns one JSON Schema of a job request, which contains all schemas that it refers to."""
     at = "#/$defs/"
     whole = {"$schema": DIALECT, "title": "Envelope", "allOf": [{"$ref": f"{at}{name}"} for name in ENVELOPE]}
     return whole | {"$defs": components(registry, schemes, at)}

@@ -62,7 +62,7 @@ def in_header(name: str, schema: Mapping[str, Any], description: str, *, require
 class Route:
     """A method of a path, declared by `@Route(...)` on its handler.
 
-    The host matches by the alphabetical order of function names, so no two paths may overlap.
+    The host matches a request in the alphabetical order of function names, so no two paths may overlap.
     """
 
     #: name of the function in Azure, which stays stable
@@ -112,7 +112,7 @@ class Route:
 
     @property
     def moves(self) -> bool:
-        """Returns whether its caller must be allowed to change the jobs that it reads (R24)."""
+        """Returns whether the route's caller must have the right to change the jobs that the route reads (R24)."""
         return self.method != "GET" and not self.only_reads
 
     @property

@@ -1,6 +1,7 @@
 """Messages on Service Bus: directives and replies (R46).
 
-`jobId` and `stepId` are camelCase, all other names snake_case. Unknown fields are ignored, so either side can add some.
+`jobId` and `stepId` are camelCase, all other names snake_case. Unknown fields are ignored, so either side can add
+fields.
 """
 
 from __future__ import annotations

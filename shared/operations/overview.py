@@ -36,8 +36,8 @@ async def read_overview(
 ) -> Overview:
     """Reads the facts about `tenant` (normalised), or about all tenants for None.
 
-    While a dependency is down and the tables do not respond, the overview has nothing else. Raises LedgerUnavailable if
-    no dependency is known to be down.
+    If the tables do not respond and a dependency is known to be down, the overview has only the dependencies that are
+    down. Raises LedgerUnavailable if no dependency is known to be down.
     """
     down = [Down(name=each.name, reason=each.fault, since=each.since) for each in dependencies if each.fault]
     try:

@@ -110,10 +110,10 @@ class QuotaDirectory(Protocol):
         """Removes a tenant. Writes nothing if it is not there. Raises Contended, Undecodable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        """Writes the limits of every tenant. None removes them."""
+        """Writes a quota's limits for every tenant. `rule` None removes the limits."""
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        """Writes the state of a quota over all tenants. None removes it."""
+        """Writes the state of a quota over all tenants. `state` None removes the state."""
 
     async def note_settings(self, since: datetime | None) -> None:
         """Records the time since which a limit of the settings applies to every tenant. None means no such limit."""

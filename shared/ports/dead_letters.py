@@ -32,7 +32,7 @@ def letter_at_end(job: Job) -> LetterState | None:
 
 
 def ended_at(job: Job) -> datetime:
-    """Returns the end of a job, as the keys of its rows have it."""
+    """Returns the time when a job ended, as in the keys of its rows."""
     return job.completed_at or job.updated_at
 
 
@@ -68,7 +68,6 @@ class DeadLetters(Protocol):
     ) -> LetterState | None:
         """Deletes the DEAD row and records its end in LIST: `state`, or the earlier one. Idempotent.
 
-        With `settlement`, the job's open incident is settled in the same transaction. None if LIST does not have the
-        job's failure yet, or no longer has the job, and nothing changes. Raises Contended after a conflict at every
-        try.
+        With `settlement`, the same transaction closes the job's open incident. Returns None and changes nothing if LIST
+        does not have the job's failure yet, or no longer has the job. Raises Contended after a conflict at every try.
         """

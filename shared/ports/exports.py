@@ -23,9 +23,10 @@ class LedgerExports(Protocol):
     """
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
-        """Continues the incomplete export, or starts the one of the day. Returns it once it is complete.
+        """Continues the incomplete export, or starts the one of the day. Returns the export if it is now complete.
 
-        None: there is more to do, or the day has its export. Raises ExportLate for a dropped export.
+        None if the export needs another call, or the day already has its export. Raises ExportLate for a dropped
+        export.
         """
 
     async def remove_before(self, before: datetime) -> None:

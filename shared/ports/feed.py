@@ -1,5 +1,5 @@
-"""The feed of each tenant's public events, numbered without gaps (R72). The queue of hints that it is written from, and
-the topic that it is relayed to.
+"""The feed of each tenant's public events, numbered without gaps (R72), with the queue of its hints and the topic of
+its relay.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Feed(Protocol):
     async def head(self, tenant: str) -> Head: ...
 
     async def read_seen(self, tenant: str, job_id: str) -> int:
-        """Returns the number of the job's last EVENT row in the feed; 0: none."""
+        """Returns the number of the job's last EVENT row in the feed; 0 if the feed has none."""
 
     async def write(self, write: FeedWrite) -> Head:
         """Writes atomically, under HEAD's ETag. Raises Conflict if HEAD changed or a job of `new` has a row;

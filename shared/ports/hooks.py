@@ -103,8 +103,8 @@ class Hooks(Protocol):
         due_before: datetime | None = None,
         limit: int,
     ) -> list[StoredDelivery]:
-        """Returns waiting deliveries, the oldest event first, after `after`. Without a webhook: of every webhook, by
-        webhook.
+        """Returns waiting deliveries, the oldest event first, after `after`. Without a webhook, returns those of every
+        webhook, grouped by webhook.
 
         `due_before`: only those whose next try was due before that time.
         """
@@ -138,10 +138,10 @@ class Hooks(Protocol):
         """Deletes waiting deliveries of a deleted webhook, at most `limit` (up to 100). Returns their number."""
 
     async def note(self, tenant: str, now: datetime) -> None:
-        """Adds the tenant for the sweeper."""
+        """Adds the tenant to the list of tenants whose webhooks the sweeper checks."""
 
     async def list_noted(self) -> list[HookTenant]:
-        """Returns the tenants that were added."""
+        """Returns the tenants whose webhooks the sweeper checks."""
 
     async def forget(self, noted: HookTenant) -> None:
-        """Removes the tenant, unless it was noted since."""
+        """Removes the tenant from that list, unless it was noted again after `noted` was read."""

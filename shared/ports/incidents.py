@@ -41,13 +41,15 @@ class Incidents(Protocol):
         """Lists the tenant's incidents without a job."""
 
     async def list_open(self, **page: Unpack[PageRange]) -> list[IncidentRow]:
-        """Lists every open incident of all tenants, and some that were settled since (Race incident, R79)."""
+        """Lists every open incident of all tenants, and some that have been closed in the meantime (Race incident,
+        R79).
+        """
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
         """Adds a job's incident, in any state, to the list of open ones. Idempotent."""
 
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
-        """Deletes it from the list of open ones. With `etag`: unless it was added again. Idempotent."""
+        """Deletes an incident from the list of open ones; with `etag`, unless it was added again. Idempotent."""
 
     async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
         """Opens an incident without a job. Returns `False` if one of its kind and subject is open, or it was opened
@@ -60,20 +62,20 @@ class Incidents(Protocol):
         """Returns the open incident without a job of that kind and subject."""
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
-        """Settles an incident and returns it. One that is no longer open is returned unchanged.
+        """Closes an incident and returns it. Returns an incident that is no longer open unchanged.
 
         An incident without a job leaves the list of open ones in the same transaction; with `stays`, it stays in the
-        list as settled. Raises Contended.
+        list as a closed one. Raises Contended.
         """
 
     async def list_settled(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
-        """Returns incidents without a job that were settled before that time, newest first, after the cursor `after`.
+        """Returns incidents without a job that were closed before that time, newest first, after the cursor `after`.
 
         Rows that cannot be decoded are left out.
         """
 
     async def remove(self, incident: Incident) -> None:
-        """Deletes a settled incident without a job, with its log. Idempotent."""
+        """Deletes a closed incident without a job, with its log. Idempotent."""
 
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         """Returns log entries in order, after number `after`."""

@@ -85,7 +85,7 @@ class ActiveRow:
 
     @property
     def counted_place(self) -> Place:
-        """Returns its place. A job without quotas at its creation counts as active."""
+        """Returns the job's place. A job without quotas at its creation counts as active."""
         if self.place is not None:
             return self.place
         candidate = Candidate(
@@ -99,7 +99,9 @@ class ActiveRow:
         return Place(candidate=candidate)
 
     def make_freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
-        """Returns the FREED row that its deletion leaves for the tenant's counts. None if they do not include it."""
+        """Returns the FREED row that the deletion of ACTIVE leaves for the tenant's counts. None if the counts do not
+        include the job.
+        """
         place = self.counted_place
         if place.state is PlaceState.ENDED or place.uncounted:
             return None
@@ -290,7 +292,7 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def restore_waiting(self, active: ActiveRow) -> bool:
-        """Writes the lost row of a job in its waiting queue again. Returns whether it was lost.
+        """Writes the lost WAIT row of a job in its waiting queue again. Returns whether the row was lost.
 
         Does nothing if the job moved since `active` was read.
         """
@@ -343,7 +345,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns ENDED rows whose `clear_at` has come, the earliest first, after `after`."""
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
-        """Moves the row. Does nothing if it does not exist."""
+        """Moves the ENDED row to another time. Does nothing if the row does not exist."""
 
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
         """Wakes the tenant, and writes ENDED rows of these ended jobs, at most 50, each due at its time.

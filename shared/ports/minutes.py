@@ -16,7 +16,7 @@ class Minutes(Protocol):
         """Writes the counts of one process by minute. `writer`: new for each call. Raises LedgerUnavailable."""
 
     async def read(self, since: datetime) -> dict[datetime, MinuteCounts]:
-        """Returns the counts of minutes since then, in order. Rows that cannot be read are left out.
+        """Returns the counts of the minutes from `since` on, in order. Rows that cannot be read are left out.
 
         Raises LedgerUnavailable.
         """

@@ -31,7 +31,7 @@ class Kept(Protocol):
     """Files that are created once and never change. Each method raises LedgerUnavailable."""
 
     async def create(self, name: str, content: AsyncIterable[bytes]) -> bool:
-        """Creates the file completely. Returns `False` if it already exists; that one stays."""
+        """Creates the file completely. Returns `False` if the file already exists; the existing file stays."""
 
     async def read(self, name: str, *, offset: int = 0, length: int | None = None) -> bytes | None:
         """Returns a part of the file; empty past its end. None if the file does not exist."""

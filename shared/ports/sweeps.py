@@ -152,7 +152,7 @@ class SweepMark:
 
 @dataclass(frozen=True)
 class Heard:
-    """The known times of a platform service."""
+    """The time of a platform service's last reply, and the time since which the service is silent."""
 
     #: time of its last reply, to about a minute; None if never
     answered_at: datetime | None = None
@@ -161,7 +161,7 @@ class Heard:
 
     @property
     def has_answered_since(self) -> bool:
-        """Returns whether it has replied since the sweeper found it silent."""
+        """Returns whether the service has replied since the sweeper found it silent."""
         since, answered = self.silent_since, self.answered_at
         return since is not None and answered is not None and answered > since
 
@@ -173,7 +173,7 @@ class Answers(Protocol):
         """Records a reply of the service."""
 
     async def mark(self, service: str, silent_since: datetime | None) -> None:
-        """Records the time since which the service is silent; None if it no longer is."""
+        """Records the time since which the service is silent; None if the service is no longer silent."""
 
     async def read(self) -> dict[str, Heard]:
         """Returns the marks by service."""

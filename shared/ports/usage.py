@@ -86,8 +86,8 @@ class Usage(Protocol):
     async def see_source(self, tenant: str, source: SeenSource) -> bool:
         """Records that a job named the source: as first and last job, or as last job of a known source.
 
-        If there are `MAX_SOURCES`, the least recently used one is dropped if its last use is hours ago; else nothing is
-        written and `False` returned.
+        If the tenant has `MAX_SOURCES`, replaces the least recently used source if its last use was in an earlier hour.
+        Otherwise writes nothing and returns `False`.
         """
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:

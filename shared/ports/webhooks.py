@@ -32,7 +32,9 @@ class WebhookSender(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryCall:
-    """A message of the queue: a try of one delivery, a probe of a webhook, or the flow after a success."""
+    """A message of the queue: a try of one delivery, a probe of a webhook, or the continuation with waiting deliveries
+    after a success.
+    """
 
     tenant: str
     hook_id: str

@@ -1,7 +1,7 @@
 """Log records, metrics and spans of a committed transition: the only module that counts transitions.
 
-The process that committed a transition reports it after the commit. A retry that finds it already committed does not,
-so nothing is counted twice. If the process is killed in between, the report is lost.
+The process that committed a transition reports it after the commit. A retry that finds the transition already committed
+does not report it, so no transition is counted twice. If the process is killed in between, the report is lost.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
 def request_span(
     method: str, path: str, headers: Mapping[str, str], *, traced: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Spans a handler. Yields a function that takes the status. `traced` False: no span, as for probes."""
+    """Spans a handler. Yields a function that takes the status. With `traced` false there is no span, as for probes."""
     began = time.monotonic()
     route = f"/{path}"
     known = {"http.request.method": method, "http.route": route}

@@ -2,7 +2,7 @@
 
 JOB has the context of its `submit` span in `traceparent`. The ids of the spans of the job and of each attempt derive
 from the job, the step and the attempt number. So every process computes them. The directive carries its attempt's
-context, and a reply finds its attempt whether or not the service passes anything back.
+context, and a reply finds its attempt whether or not the service returns the context.
 
 The process that commits the end of a job or an attempt emits its span, once (`shared.telemetry.committed`).
 """

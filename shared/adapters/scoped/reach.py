@@ -17,7 +17,7 @@ class Reach:
         self._moving = moving
 
     def sees(self, tenant: str | None) -> bool:
-        """Returns whether the request can read that tenant's rows. None for a row without a tenant."""
+        """Returns whether the request can read that tenant's rows. `tenant` None means rows without a tenant."""
         return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
 
     def takes(self, tenant: str | None) -> bool:
@@ -33,7 +33,9 @@ class Reach:
         check_seen(self.sees(tenant))
 
     def check_move(self, tenant: str | None) -> None:
-        """Raises TenantForbidden for a tenant that the request can only read, and PermissionError for any other."""
+        """Raises TenantForbidden for a tenant that the request can only read, and PermissionError for a tenant that it
+        cannot read.
+        """
         _check_move(may_move=self._caller.may_move(tenant), may_see=self._caller.may_see(tenant))
 
     def check_see_partition(self, partition: str) -> None:
@@ -45,7 +47,7 @@ class Reach:
 
     def check_move_partition(self, partition: str) -> None:
         """Raises TenantForbidden for the partition of a tenant that the request can only read, and PermissionError for
-        any other.
+        every other partition of another tenant.
         """
         caller, is_own = self._caller, partition == self._own_partition
         _check_move(may_move=caller.moves_all or is_own, may_see=caller.sees_all or is_own)

@@ -1,7 +1,7 @@
 """Limits the stores to one caller (R24): jobs and messages that it cannot see do not exist for it.
 
-A caller that sees every tenant may lack the right to move their jobs. So each write checks the tenant again. A request
-that moves a job (`Route.moves`) is refused at its first read of a job that it can only see.
+A caller that sees every tenant may lack the right to change their jobs. So each write checks the tenant again. A
+request that changes a job (`Route.moves`) is refused at its first read of a job that it can only see.
 
 `ScopedTables` checks rows in a tenant's partition, which most tables have. This module checks rows in other partitions:
 the ledger's, the rejected messages', the directory of quotas and the incidents without a job.
@@ -219,7 +219,9 @@ class TenantIndex(_OverScopedTables, TablesIndex):
 
 @sweeper_only("log_places", "drop_log")
 class TenantAdmissions(_OverScopedTables, TablesAdmissions):
-    """See `shared.ports.admissions.AdmissionStates`. A caller that can move a tenant's jobs can change its quotas."""
+    """See `shared.ports.admissions.AdmissionStates`. A caller that can change a tenant's jobs can change that tenant's
+    quotas.
+    """
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
         self._reach.check_move(tenant)
@@ -242,8 +244,8 @@ class TenantAdmissions(_OverScopedTables, TablesAdmissions):
 class TenantIncidents(_OverScopedTables, TablesIncidents):
     """See `shared.ports.incidents.Incidents`.
 
-    The end of a job uses `open`, `find_open` and a settlement by LUCIUS, so every caller can. Incidents without a
-    tenant are for callers of all tenants.
+    Every caller can use `open`, `find_open`, and `settle` with LUCIUS as the actor, since the end of a job uses them.
+    Only callers of all tenants can use incidents without a tenant.
     """
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:

@@ -1,4 +1,4 @@
-"""Message counts of the bus, from its management API. This needs the right Service Bus Data Owner (R56)."""
+"""Message counts of the bus, from its management API. The API requires the role Azure Service Bus Data Owner (R56)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _FORBIDDEN = (401, 403)
 class ServiceBusCounts:
     """See `shared.ports.bus.Counts`.
 
-    The client is created at the first count, since few apps have a dispatch limit with a number. `url`: management API,
-    if it is not at the bus's own host name over https, as for an emulator.
+    The first count creates the client, since an app without a numeric dispatch limit never counts. `url`: URL of the
+    management API, such as that of an emulator. Default: the bus's own host name over https.
     """
 
     def __init__(

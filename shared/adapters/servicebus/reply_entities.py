@@ -47,7 +47,7 @@ class ReplyEntities:
         return client.get_queue_receiver(self.queue)
 
     def dead(self, client: ServiceBusClient, lane: int | None) -> Iterator[ServiceBusReceiver]:
-        """Yields a receiver for each place with dead replies of the lane; for None, of the queue.
+        """Yields a receiver for each entity with dead replies of the lane. `lane` None means the queue.
 
         A topic's dead-letter queue has replies that the queue did not accept ("Dead-lettering in auto forward
         scenarios" of Azure's documentation). The queue itself is read if the topics do not forward: its messages

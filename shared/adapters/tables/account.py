@@ -73,8 +73,8 @@ class TablesAccount:
         """Connects to the tables.
 
         `version_table`: the tenants' table, which has the row of the store's version. `other_tables`: tables with rows
-        of that version; a store is new only if these are empty too. `transport`: `direct` or `sdk`. Raises ValueError:
-        `direct` accepts an account key or a credential, no signed URL.
+        of that version; a store is new only if these are empty too. `transport`: `direct` or `sdk`. Raises ValueError
+        for a signed URL with `direct`, which accepts an account key or a credential.
         """
         if connection is not None:
             service = TableServiceClient.from_connection_string(connection, **limits.options)
@@ -239,7 +239,8 @@ class Sent:
 async def translate_errors(sent: Sent | None = None) -> AsyncIterator[Sent]:
     """Maps the SDK's errors: timeouts, 5xx and lost connections are transient, refused values permanent.
 
-    A malformed response can make the SDK raise anything; an error before the request is sent is about a value.
+    A malformed response can make the SDK raise any exception. An error before the request is sent means a refused
+    value.
     """
     sent = sent or Sent()
     try:

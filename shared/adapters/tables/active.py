@@ -2,7 +2,7 @@
 alone.
 
 DUE has the columns of ACTIVE that a check needs and that do not change between two checks. DUE and WAIT rows are
-copies: a change that reads ACTIVE writes them again from it, and drops a column that only they have.
+copies: a change that reads ACTIVE writes both rows again from ACTIVE, and drops columns that ACTIVE does not have.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ async def settle(
 ) -> None:
     """Commits `operations`, and deletes the DEP row of `job_id` in the same transaction.
 
-    If `awaited` did not succeed, a DEPFAILED row lists `job_id`; if the store refuses that row, the transaction is
-    written without it. Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
+    If `awaited` did not succeed, a DEPFAILED row lists `job_id`. If the store refuses the DEPFAILED row, the function
+    commits the transaction without that row. Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
     """
     partition = encode_key(tenant)
     gone = delete_row(partition, dependant_row(awaited, job_id))

@@ -1,5 +1,5 @@
-"""`Bulks` over Azure Tables: rows in the tenant's partition, and a row in the quotas' table while the sweeper checks
-it.
+"""`Bulks` over Azure Tables: rows in the tenant's partition, and a row in the quotas' table while the sweeper must
+check the bulk operation.
 """
 
 from __future__ import annotations

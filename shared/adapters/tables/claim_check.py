@@ -55,7 +55,9 @@ async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = 
 
 
 async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> list[dict[str, Any]]:
-    """Replaces long strings in the rows of one transaction, which together must not exceed its size limit."""
+    """Returns the rows of one transaction with long strings replaced by references. Together the rows must fit the
+    transaction's size limit.
+    """
     # most rows are small, and a character has one or two units
     if sum(len(value) for entity in entities for value in entity.values() if isinstance(value, str)) <= MAX_UNITS // 2:
         return list(entities)

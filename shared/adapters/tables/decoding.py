@@ -44,8 +44,8 @@ def row_as(kind: Callable[..., T], row: Mapping[str, Any], /, **given: Any) -> T
     """Returns the dataclass of a row that has a column for each field. `given`: fields that the row has in another
     form.
 
-    A column may be absent if its field has a default. Raises Undecodable for any other. A field `etag` gets the row's
-    ETag.
+    A column may be absent if its field has a default. Raises Undecodable if any other column is absent. A field `etag`
+    gets the row's ETag.
     """
     if isinstance(row, Entity) and any(name == "etag" for name, _ in _fields_of(kind)):
         given["etag"] = row.etag

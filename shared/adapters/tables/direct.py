@@ -1,4 +1,4 @@
-"""Rows over HTTP without the SDK: the calls that every job makes, at a fraction of their cost (R45).
+"""Rows over HTTP without the SDK: the calls that every job makes, with less CPU than through the SDK (R45).
 
 It uses one pool of connections and the SDK's rules (`azure.core.pipeline.policies.RetryPolicy`) for the number of tries
 and for errors without another try. `LUCIUS_TABLE_TRANSPORT=sdk` uses the SDK instead.
@@ -150,7 +150,7 @@ class DirectAccount:
     async def _send(
         self, method: str, path: str, headers: Mapping[str, str], query: str, body: bytes | None
     ) -> _Answer:
-        """Tries as often as the SDK: once more at once, then after a wait."""
+        """Tries as often as the SDK: a second time immediately, then after a wait."""
         path = self._path + path
         url = URL(f"{self._base}{path}?{query}" if query else self._base + path, encoded=True)
         for tried in range(1 + self._limits.retries):

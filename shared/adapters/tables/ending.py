@@ -72,8 +72,8 @@ def ending_owed(job: Job) -> list[RowOperation]:
 
 
 def make_owed_rows(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
-    """Makes the rows of `ending` except ENDED, each complete, so that a missing one is written again. LIST is
-    the last.
+    """Makes the rows of `ending` except ENDED, each complete, so that the sweeper can write a missing row again. LIST
+    is the last.
     """
     partition = encode_key(job.tenant)
     claim = {**claim_entity(partition, job), "expires_at": claim_expires_at}
@@ -93,7 +93,7 @@ def make_owed_rows(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
 
 
 def put_off(purged: Sequence[Clearing]) -> list[RowOperation]:
-    """Moves the ENDED rows of earlier jobs, whose histories are purged, to their next time."""
+    """Moves the ENDED rows of earlier jobs, whose histories are purged, to their next due time."""
     return [
         each for one in purged for each in reschedule(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
     ]

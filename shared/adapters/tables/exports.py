@@ -207,7 +207,7 @@ class TablesExports:
 async def _groups(
     table: Table, position: tuple[str, str] | None, *, whole: bool
 ) -> AsyncIterator[tuple[str, list[Entity]]]:
-    """Yields rows by partition in key order after the position; with `whole`, each partition at once."""
+    """Yields rows by partition in key order after the position; with `whole`, each partition as one group."""
     held: list[Entity] = []
     async for page in _pages(table, position):
         held += page

@@ -1,7 +1,9 @@
-"""`Incidents` over Azure Tables: INCIDENT and INCIDENTLOG rows, in the partition of a tenant or in one of all tenants.
+"""`Incidents` over Azure Tables: INCIDENT and INCIDENTLOG rows, in the partition of a tenant or in the partition of all
+tenants.
 
-The latter also has OPEN rows for open incidents and OF rows for those of each tenant. A SUBJECT row prevents a second
-open incident of the same subject. All are written in the transaction of the INCIDENT row, except OPEN rows of jobs.
+The partition of all tenants also has OPEN rows for open incidents, and OF rows for the incidents of each tenant. A
+SUBJECT row prevents a second open incident of the same subject. The transaction of the INCIDENT row writes all these
+rows except the OPEN rows of jobs' incidents.
 """
 
 from __future__ import annotations
@@ -151,7 +153,7 @@ async def job_incident(rows: TableRows, job: Job) -> Entity | None:
 
 
 def settles(entity: Entity, settlement: Settlement) -> list[RowOperation]:
-    """Makes the operations that settle an INCIDENT row as it was read, with its log entry. Empty if the incident is not
+    """Makes the operations that close an INCIDENT row as it was read, with its log entry. Empty if the incident is not
     open.
     """
     after = apply_settlement(decode_entity(_incident_of, entity), settlement)
@@ -169,7 +171,7 @@ def removes(entity: Entity) -> list[RowOperation]:
 
 
 def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays: bool) -> list[RowOperation]:
-    """Makes the operations on the other rows of a settled or deleted incident without a job."""
+    """Makes the operations on the other rows of a closed or deleted incident without a job."""
     found = apply_settlement(incident, settlement)
     gone = [_subject_row(incident.kind, incident.subject)]
     settles: list[RowOperation] = []

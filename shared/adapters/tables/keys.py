@@ -123,7 +123,7 @@ def usage_before(hour: datetime) -> str:
 
 
 def source_row(name: str) -> str:
-    """Returns the key of a source's row. A source may be any text."""
+    """Returns the key of a source's row. A source can be any text."""
     return f"SOURCE:{digest(name)}"
 
 

@@ -202,13 +202,15 @@ def changing_columns(job: Job) -> dict[str, Any]:
 
 
 def letter_column(job: Job) -> dict[str, Any]:
-    """Returns the column that a job's end adds to its LIST row: whether its DEAD row is written with it."""
+    """Returns the column that a job's end adds to its LIST row: the state of the job's dead letter. Empty if the job
+    has no dead letter.
+    """
     state = letter_at_end(job)
     return {"dead_letter": state.value} if state is not None else {}
 
 
 def dead_inserts(partition: str, job: Job) -> list[RowOperation]:
-    """Makes the DEAD row if the job's end leaves one."""
+    """Makes the DEAD row if the job's dead letter is listed, else nothing."""
     if letter_at_end(job) is not LetterState.LISTED:
         return []
     row = {

@@ -20,7 +20,7 @@ def entry_entity(partition: str, row: str, entry: Entry) -> dict[str, Any]:
 
 
 def entry_of(kind: type[E]) -> Callable[[Entity], E]:
-    """Returns the decoder of an entry. A log leaves a broken entry out, and its numbers show the gap."""
+    """Returns the decoder of an entry. A log leaves a broken entry out, and the entries' numbers show the gap."""
     names = [field.name for field in fields(kind)]
 
     def decode(row: Entity) -> E:

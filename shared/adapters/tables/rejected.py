@@ -1,4 +1,5 @@
-"""`RejectedMessages` over Azure Tables: one partition per day, newest first, and one per tenant with its list items.
+"""`RejectedMessages` over Azure Tables: one partition per day, newest first, and one per tenant with the tenant's list
+items.
 
 A list and a deletion each read one range of keys, so they read only the rows that they need.
 """

@@ -1,6 +1,7 @@
 """Restores lost tables from an export while the app is stopped.
 
-Until it ends, the store has version 0, which no release reads: an app that starts in the meantime responds 503.
+Until the restore ends, the store has version 0, which no release reads: an app that starts in the meantime responds
+503.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class QueryOptions(TypedDict, total=False):
 
 
 class Table(Protocol):
-    """A table; see the module. Each method raises LedgerUnavailable without a valid response of the store."""
+    """A table; see the module. Each method raises LedgerUnavailable if the store does not give a valid response."""
 
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
         """Returns a row. Raises NotThere."""
@@ -111,14 +111,15 @@ class Table(Protocol):
         """
 
     async def submit_transaction(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
-        """Commits all operations or none. Not repeated after a lost response, since it may have been committed.
+        """Commits all operations or none. The transaction is not repeated after a lost response, since the store may
+        have committed it.
 
         Returns a mapping for each operation, with the row's new `etag` unless it was deleted. Raises Conflict,
         AlreadyExists, LedgerRefused.
         """
 
     async def write(self, operation: RowOperation) -> None:
-        """Updates, upserts or deletes a row outside of a transaction. Repeated after a lost response.
+        """Updates, upserts or deletes a row outside of a transaction. The call is repeated after a lost response.
 
         Deleting a row that does not exist does nothing. Raises Conflict, LedgerRefused.
         """
@@ -135,8 +136,8 @@ class Tables(Protocol):
 def naming(operations: Sequence[RowOperation]) -> Iterator[None]:
     """Adds the key of the refused row to LedgerRefused.
 
-    The store names a row of a transaction by its position from 0, as `3:`; without it, the key is that of the first
-    row.
+    The store names a row of a transaction by its position from 0, as `3:`. Without a position, the key is that of the
+    first row.
     """
     try:
         yield

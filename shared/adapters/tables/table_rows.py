@@ -34,7 +34,7 @@ def all_of(partition: str) -> Query:
 
 
 def between(partition: str, first: str, end: str) -> Query:
-    """Returns the query for rows between two keys, without both; `;` is the character after `:`."""
+    """Returns the query for rows between two keys, excluding both keys. `;` is the character after `:`."""
     return all_of(partition).having("RowKey gt @first and RowKey lt @end", first=first, end=end)
 
 

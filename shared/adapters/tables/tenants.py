@@ -60,9 +60,9 @@ class TenantRows:
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
         """Marks the tenant as asleep until `until`; None means until its next POST. Does nothing if the tenant has
-        posted since.
+        posted since (Race sleep).
 
-        Race sleep. Raises LedgerUnavailable.
+        Raises LedgerUnavailable.
         """
         row = {**row_at(TENANTS_PARTITION, encode_key(awake.tenant)), "wake_at": until if until is not None else _NEVER}
         with contextlib.suppress(Conflict):

@@ -1,8 +1,8 @@
 """`Usage` over Azure Tables: USAGE and SOURCE rows in a tenant's partition, and the positions of rollups.
 
 An hour has up to four USAGE rows, each with one kind of writer. They are `JOBS` (the rollup), `FOLDING` (an unfinished
-rollup), `PEAK` (the sweeper's checks) and `REJECTED` (every process). Their content is JSON in as many columns as
-needed. The first three are replaced completely, so counts of a later release are dropped.
+rollup), `PEAK` (the sweeper's checks) and `REJECTED` (every process). Their content is JSON in the minimum number of
+columns. A write replaces the first three completely, and so drops counts of a later release.
 """
 
 from __future__ import annotations

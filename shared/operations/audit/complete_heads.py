@@ -40,8 +40,8 @@ _UNSEEN = 50
 async def read_completed(context: Context, tenant: str) -> Completed:
     """Returns the state of the tenant's check. Raises LedgerUnavailable.
 
-    While the end of a check is in the future, a clock was ahead, and the check does not count. Events that follow can
-    be before its end. If no other check replaces it until that time, it counts from then on.
+    A check whose end is in the future was made by a clock that was ahead, and later events can be before that end. So
+    the check does not count until that time. Another check can replace it in the meantime.
     """
     known, now = await context.require_audit().heads.read_completed(tenant), context.clock.now()
     is_ahead = max(known.until or now, known.goal or now) > now
@@ -56,8 +56,8 @@ async def complete_until(
     *,
     incidents: Iterable[Incident] | None = None,
 ) -> datetime | None:
-    """Returns the time until which the tenant's heads are complete, after a check if that is before `until`. None:
-    never checked.
+    """Returns the time until which the tenant's heads are complete. If that time is before `until`, checks the heads
+    first. None if the heads were never checked.
 
     `context` must cover all tenants. Raises LedgerUnavailable.
     """
@@ -80,7 +80,7 @@ async def check_heads(
     known: Completed | None = None,
     incidents: Iterable[Incident] | None = None,
 ) -> Completed:
-    """Continues the check of the tenant until the time is over. Returns the state of the check.
+    """Continues the check of the tenant until it is complete or `is_over()`. Returns the state of the check.
 
     `known`: the stored state; if None, it is read. `incidents`: all open incidents; None means they are read. `context`
     must cover all tenants.

@@ -30,7 +30,8 @@ class Anchor:
 async def read_anchors(
     context: Context, tenant: str, *, first: date, last: date, position: str | None
 ) -> tuple[list[Anchor], str | None]:
-    """Returns the anchors of a page, and the position of the next page. A day with a long file continues there.
+    """Returns the anchors of a page, and the position of the next page. A day whose file exceeds the page continues on
+    the next page.
 
     `position`: `DAY:OFFSET` from the page before. Raises LedgerUnavailable; ValueError for any other position.
     """

@@ -150,7 +150,7 @@ async def request_work(context: Context, bulk: Bulk, at: datetime | None = None)
 
 
 def due_while_running(bulk: Bulk) -> DueBulk:
-    """Makes the directory's row of a running bulk operation: every sweep checks it."""
+    """Makes the directory's row of a running bulk operation, by which every sweep checks the operation."""
     return DueBulk(tenant=bulk.tenant, bulk_id=bulk.bulk_id, due_at=bulk.created_at)
 
 

@@ -4,8 +4,8 @@ First it deletes jobs older than the purge, each with its history, rows and blob
 tenant itself. Each deletion is idempotent, and the remaining rows are the remaining work, so an interrupted purge
 continues with them.
 
-Race purge: a job that is submitted in the meantime stays, and so do the tenant's own rows. The bulk operation counts it
-as refused. Another purge deletes them.
+Race purge: a job that is submitted in the meantime stays, and so do the tenant's own rows. The bulk operation counts
+the job as refused. Another purge deletes the job and these rows.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
 
 
 async def _leave_open(context: Context, tenant: str) -> None:
-    """Removes it from the list of open incidents, also if its job is archived."""
+    """Removes the tenant's incidents from the list of open ones, also those of archived jobs."""
     after = None
     while found := await context.incidents.list_open(after=after, limit=_ROWS):
         for each in found:

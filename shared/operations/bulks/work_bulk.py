@@ -63,7 +63,8 @@ class _Tried:
 
 
 async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: str, bulk_id: str) -> None:
-    """Runs a few rounds of a bulk operation, then requests the next ones if items are left. Concurrent calls are safe.
+    """Runs at most `_STEPS` (5) rounds of a bulk operation, then requests the next rounds if items are left. Concurrent
+    calls are safe.
 
     Raises LedgerUnavailable; the sweeper then continues.
     """

@@ -18,7 +18,7 @@ async def is_behind(context: Context, job: Job) -> bool:
     """Returns whether the feed lacks rows of an ended job, its incident, or the job that it redrives, and sends their
     hints.
 
-    Only this check reads the last row of the redriven job, which names this one. Raises LedgerUnavailable.
+    Only this check reads the last row of the redriven job, which names the ended job. Raises LedgerUnavailable.
     """
     if context.events is None or job.error_code == Reason.WITHDRAWN:
         return False

@@ -21,7 +21,7 @@ _MAX_LEFT = 1_000
 
 
 class FeedFirst:
-    """Writes feeds for a process, except those of tenants whose feed it could not write a moment ago."""
+    """Writes feeds for a process, except those of tenants whose feed it could not write in the last 30 s."""
 
     def __init__(self, context: Callable[[], Context]) -> None:
         """Sets the context, which must be of all tenants."""
@@ -29,7 +29,9 @@ class FeedFirst:
         self._left: dict[str, datetime] = {}
 
     async def write(self, hints: Sequence[Hint]) -> list[Hint]:
-        """Returns the hints that are not written, to send as messages. Raises nothing."""
+        """Writes the events of the hints. Returns the hints whose events are not written, which the caller sends as
+        messages. Raises nothing.
+        """
         context = self._context()
         now = context.clock.now()
         self._left = {tenant: until for tenant, until in self._left.items() if until > now}

@@ -42,7 +42,7 @@ class EventFilter:
     terminal: bool = False
 
     def matches(self, event: FeedEvent) -> dict[str, Any] | None:
-        """Returns the CloudEvent if it matches."""
+        """Returns the CloudEvent if it matches the filter, else None."""
         if self.types is not None and event.event_type not in self.types:
             return None
         if (self.terminal and event.event_type not in TERMINAL) or self.job_id not in (None, event.job_id):
@@ -153,7 +153,7 @@ async def follow_feed(
     invalid: Callable[[], Exception],
     wait_s: float,
 ) -> FeedPage:
-    """Reads the feed, and delays an empty page for up to this number of seconds until an event matches (R75)."""
+    """Reads the feed, and delays an empty page until an event matches, at most `wait_s` seconds (R75)."""
     end, events = time.monotonic() + wait_s, context.require_events()
 
     async def read(after: str) -> FeedPage:

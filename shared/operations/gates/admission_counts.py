@@ -71,7 +71,9 @@ async def _write(context: Context, before: StoredAdmission | None, after: Admiss
 
 
 async def list_places(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
-    """Returns the places of all living jobs of the tenant. Raises LedgerUnavailable; TooManyJobs at `until`."""
+    """Returns the places of all living jobs of the tenant. Raises LedgerUnavailable, and TooManyJobs if the read takes
+    until `until`.
+    """
     found: list[Place] = []
     async for page in _read_pages(context, tenant):
         if until is not None and context.clock.now() >= until:

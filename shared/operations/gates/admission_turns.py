@@ -341,7 +341,7 @@ async def request_blocked_allocations(context: Context, admission: AdmissionStat
 
 
 async def request_allocation(context: Context, gate: Gate, tenant: str | None = None) -> None:
-    """Requests an allocation of the quota. `tenant`: a tenant that requests more. Raises BusUnavailable,
+    """Requests an allocation of the quota. `tenant`: a tenant that requests more slots. Raises BusUnavailable,
     LedgerUnavailable.
     """
     if tenant is not None:

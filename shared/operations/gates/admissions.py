@@ -54,7 +54,7 @@ async def move_in_queue(
     *,
     candidate: Candidate | None = None,
 ) -> AdmittedJobs:
-    """Does REORDER or STEP_OUT if it is still due. `due_at`: next check of a waiting job by the sweeper.
+    """Applies REORDER or STEP_OUT if that change is still due. `due_at`: next check of a waiting job by the sweeper.
 
     `candidate`: the job as its quotas see it now. Raises BeingCounted, Contended, LedgerUnavailable.
     """
@@ -98,8 +98,8 @@ async def move_in_queue(
 async def holds_slot(context: Context, tenant: str, job_id: str) -> bool:
     """Returns whether a job that was paused is active now. Writes the admission state unchanged.
 
-    Race place: a process that read the job while it was paused, and takes its place away, meets this write. Raises
-    Contended, LedgerUnavailable.
+    Race place: another process may have read the job while it was paused, and removes its place. This write makes that
+    process's write fail. Raises Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredAdmission, directory: Directory) -> bool:

@@ -49,10 +49,11 @@ Admissions = dict[str, AdmittedJobs]
 
 
 async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Admissions:
-    """Allocates for a request of time `since`, unless an allocation has already read it. Raises LuciusError.
+    """Allocates for a request of time `since`, unless an allocation has already read that request. Raises LuciusError.
 
     The clock of another process gave `since`. So a request counts while its row exists, which an allocation removes
-    after reading the tenant's admission state. Without a row, the allocation must be later by more than clocks differ.
+    after reading the tenant's admission state. Without a row, the request counts as read only if the allocation is more
+    than `2 * CLOCK_SKEW` (10 s) later.
     """
     stored, now = await context.allocations.read(gate.id), context.clock.now()
     if stored is not None and stored.record.allocated_at is not None:
@@ -111,7 +112,8 @@ def _is_due(context: Context, directory: Directory, record: AllocationRecord, ga
 async def allocate_for_job(
     context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
-    """Allocates for a new job whose request waits, but not too soon if the job can wait in its queue.
+    """Allocates for a new job whose request waits, but not within the minimum interval if the job can wait in its
+    queue.
 
     If the quota `rejects`, the request waits for the minimum interval, unless an allocation since the job's arrival has
     granted all slots. A quota that rejects also raises allocation errors. Otherwise a fault only leaves the job staged.
@@ -167,7 +169,7 @@ async def allocate(
     """Runs one allocation: reads the demand, reclaims slots, writes the record, grants slots. Stops on a concurrent
     write.
 
-    `requesting`: a tenant that requests more, with its new job. Raises LuciusError.
+    `requesting`: a tenant that requests more slots, with its new job. Raises LuciusError.
     """
     context = context.of_all_tenants
     directory = await admission_turns.read_directory(context)
@@ -197,8 +199,8 @@ def _make_first_record(gate: Gate, now: datetime) -> AllocationRecord:
     """Returns the first allocation record of a quota, or a new one if its row is lost.
 
     Its epoch is the seconds since 2026. Each allocation adds one, on average less than once a second, so this epoch is
-    later than those of a lost record. Slots that a lost record granted to a tenant without jobs stay with it until it
-    requests more.
+    later than those of a lost record. Slots that a lost record granted to a tenant without jobs stay with that tenant
+    until it requests more.
     """
     return AllocationRecord(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
 

@@ -105,8 +105,8 @@ async def reserve_slot(
 ) -> Reserving:
     """Reserves the job's idempotency record and its slot, after waiting jobs whose quotas time has opened (R49).
 
-    A new job that went first could take every slot that time opens. None if another job has the idempotency record, so
-    read it again. `allocated`: quotas that were already allocated for it.
+    A new job that went first could take every slot that time opens. None if another job has the idempotency record; the
+    caller must read the record again. `allocated`: quotas that were already allocated for it.
 
     `may_need_turn`: the caller can take a turn of the tenant and call again. Raises LimitReached, Contended,
     LedgerUnavailable.
@@ -153,7 +153,7 @@ class _Decisions:
 
     @property
     def is_free(self) -> bool:
-        """Returns whether each job is active at once."""
+        """Returns whether each job is active immediately."""
         return not self.ended and all(not decision.place.is_staged for _, decision in self.made)
 
 

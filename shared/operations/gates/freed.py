@@ -3,7 +3,7 @@
 The end of a job touches no row of its tenant's quotas. It leaves a FREED row, in the transaction that removes ACTIVE. A
 turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits jobs.
 
-So a count is never too low. Many ends cost one turn; if the process dies before it, the sweeper takes the turn.
+So a count is never too low. Many ends cost one turn. If the process dies before the turn, the sweeper takes it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _count_out(context: Context, admission: AdmissionState, directory: Directory
 def log_opened_breakers(opened: Iterable[GateState]) -> None:
     """Logs each breaker that a transaction or an allocation opened.
 
-    If the process dies before, or loses the response of the transaction, only the quota's log and row have it.
+    If the process dies before, or loses the response of the transaction, only the quota's log and row have the opening.
     """
     for state in opened:
         reason = f"{state.gate.display_name}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None

@@ -19,7 +19,7 @@ async def enter_tenant(context: Context, tenant: str) -> None:
 async def remove_unused_tenant(context: Context, admission: AdmissionState) -> None:
     """Removes the tenant from the directory if it needs no entry (Race last-rule).
 
-    It needs one while a quota is set, a job waits, or its feed lacks a log.
+    The tenant needs the entry while a quota is set, a job waits, or the tenant's feed lacks a log.
 
     A process that sets a quota adds the tenant before its write and again after it. A process that removes the entry
     reads the state again. The later of the two sees the other's write. Raises LedgerUnavailable.

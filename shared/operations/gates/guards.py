@@ -31,8 +31,9 @@ class ShutGuard:
 async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
     """Returns the dispatch limit that stops the step's next attempt. None if the attempt can go, and is counted.
 
-    Without a number, the bus is not read. An unreadable bus stops no attempt: the directive waits on it anyway, and a
-    standstill would be worse than a few too many. If the directory cannot be read, its last copy applies.
+    Without a number, the bus is not read. An unreadable bus stops no attempt: the directive waits on the bus anyway,
+    and directives over the limit do less harm than a standstill. If the directory cannot be read, its last copy
+    applies.
     """
     try:
         known, now = (await admission_turns.read_directory(context)).over_all, context.clock.now()
@@ -95,7 +96,7 @@ async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | Non
 
 
 def check_throttle(gate: Gate) -> None:
-    """Raises QuotaInvalid: a dispatch limit has no rate."""
+    """Raises QuotaInvalid if the quota is a dispatch limit, which has no rate."""
     if gate.kind in GUARDS:
         raise QuotaInvalid(("max_per_hour", "does not apply to a service or a lane"))
 

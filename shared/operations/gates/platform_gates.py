@@ -21,7 +21,8 @@ from shared.operations.process.context import Context
 
 
 async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
-    """Returns the state of the quota: for an operator as changes compare it, for other callers as published.
+    """Returns the state of the quota: for an operator the state with which changes are compared, for other callers the
+    published state.
 
     `by_operator`: the caller can read or change quotas over all tenants. Raises LedgerUnavailable.
     """

@@ -45,13 +45,14 @@ async def count_all(
     record: AllocationRecord,
     now: datetime,
 ) -> StoredAllocationRecord | None:
-    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record; None if more
-    tenants follow.
+    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record; None if the time
+    ended before every tenant was counted.
 
-    A tenant that cannot be counted keeps its last count. Without one it gets the rest of the limit as a reserve
-    (`AllocationRecord.uncounted`). So the other tenants keep their slots and no sum exceeds the limit.
+    A tenant that cannot be counted keeps its last count. A tenant without a last count gets the rest of the limit as a
+    reserve (`AllocationRecord.uncounted`). So the other tenants keep their slots and no sum exceeds the limit.
 
-    Each allocation reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
+    Each allocation tries to count such a tenant again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the
+    allocation record.
     """
     awake = await context.index.awake_tenants(now=now)
     tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (record.opening or ""))

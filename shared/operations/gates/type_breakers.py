@@ -2,7 +2,8 @@
 and in the directory.
 
 An allocation first writes a change to the admission state of `*`, under its ETag and with the quota's log entries. So
-openings and resets have one order. The allocation record has the ends; the later state of the two applies.
+openings and resets have one order. The allocation record has the ends. Of the states in these two rows, the later one
+applies.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Opens and settles incidents (R63, R64).
+"""Opens and closes incidents (R63, R64).
 
-The end of a job, a breaker or a silent service opens an incident. Operators or LUCIUS settle it. One list over all
-tenants has every open incident, so operators need one query.
+The end of a job, a breaker or a silent service opens an incident. Operators or LUCIUS close the incident. One list over
+all tenants has every open incident, so operators need one query.
 
-A job's incident enters the list before the job's own transaction opens it, and leaves after the transaction that
-settles it (Race incident). So the list has every open incident. Readers of the list skip settled ones, and the
-sweeper deletes them.
+A job's incident enters the list before the job's own transaction opens it, and leaves after the transaction that closes
+it (Race incident). So the list has every open incident. Readers of the list skip closed incidents, and the sweeper
+deletes them.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ async def raise_incident(
     """Opens an incident without a job. An open one of the same kind and subject stays instead.
 
     `tenant`: normalised tenant id; None means no tenant. `at`: start of the incident, from which its id is made; an
-    earlier incident with the same time stays, settled or not. None means now. Raises ValueError for the kind of a job's
+    earlier incident with the same time stays, open or closed. None means now. Raises ValueError for the kind of a job's
     incident, which the job's end opens; Contended, LedgerUnavailable.
     """
     if kind is IncidentKind.JOB:
@@ -137,7 +137,7 @@ async def raise_incident(
 
 
 async def find_incident_of(context: Context, kind: IncidentKind, subject: str, at: datetime) -> Incident | None:
-    """Returns the incident of that kind and subject that was opened at this time, settled or not. Raises
+    """Returns the incident of that kind and subject that was opened at this time, open or closed. Raises
     LedgerUnavailable.
     """
     return await context.incidents.read(None, incident_id_of(kind, subject, at), at)
@@ -180,7 +180,7 @@ async def dismiss_incident(context: Context, incident_id: str, origin: Origin) -
 async def retry_incident(
     context: Context, orchestrations: Orchestrations, incident_id: str, origin: Origin
 ) -> tuple[Incident, Created]:
-    """Redrives the incident's job, which settles the incident. Idempotent: a repeated call returns the same new job.
+    """Redrives the incident's job, which closes the incident. Idempotent: a repeated call returns the same new job.
 
     Raises IncidentNotFound, IncidentNoJob, IncidentSettled, and the errors of `redrive_job`: JOB_LIVE for a job that
     has not ended.
@@ -225,7 +225,7 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
 
 
 async def _settle(context: Context, incident: Incident, settlement: Settlement) -> Incident:
-    """Settles the incident. Raises IncidentSettled if another operator settled it differently in the meantime,
+    """Closes the incident. Raises IncidentSettled if another operator closed it in another way in the meantime,
     Contended, LedgerUnavailable.
     """
     after = await context.incidents.settle(incident, settlement, stays=context.events is not None)

@@ -1,4 +1,4 @@
-"""Incidents of rows that LUCIUS cannot read or process. Failing work opens one, and the sweeper settles it.
+"""Incidents of rows that LUCIUS cannot read or process. Failing work opens an incident, and the sweeper closes it.
 
 The fault returns at each try, so the work is postponed and an operator must act. A process writes the incident of a row
 at most every half hour, for at most 50 rows an hour.
@@ -26,8 +26,8 @@ SETTLED_AFTER = timedelta(hours=2)
 async def report_row(context: Context, row: str, fault: Exception) -> bool:
     """Returns whether the fault will last. If so, ensures that the row has an open incident. Raises nothing.
 
-    `row`: partition and row key of the row that the work is about. A row that cannot be decoded names itself. The
-    incident belongs to no tenant, since only an operator can act on a row.
+    `row`: partition and row key of the row that the work is about. If a row cannot be decoded, the incident is of the
+    row that `fault` names. The incident belongs to no tenant, since only an operator can act on a row.
     """
     context, now = context.of_all_tenants, context.clock.now()
     if not context.process.row_faults.lasts(row, fault, now):
@@ -56,9 +56,10 @@ async def open_row(context: Context, subject: str, code: str, detail: str) -> No
 async def settle_rows(
     context: Context, listed: Collection[IncidentRow], fine: Collection[str], *, quiet_too: bool = True
 ) -> None:
-    """Resolves the open incidents of the rows in `fine`, and with `quiet_too` those that no failure has renewed.
+    """Resolves the open incidents of the rows in `fine`, and with `quiet_too` those that no failure has renewed for
+    `SETTLED_AFTER`.
 
-    `fine`: keys of rows at which work succeeded since. The next sweep retries an incident that cannot be resolved.
+    `fine`: keys of rows at which work has succeeded. The next sweep retries an incident that cannot be resolved.
     """
     now = context.clock.now()
 

@@ -1,7 +1,8 @@
 """Finds services that do not respond while directives wait for them (R57).
 
 Replies note that a service responds, and the sweeper checks. No count of the bus is needed. A service is silent if an
-attempt is unacknowledged for minutes, its directive is still on its lane, and the service has not replied since.
+attempt is unacknowledged and the service sends no reply for five minutes, while the attempt's directive is still on its
+lane.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def longer_out(known: dict[str, Untaken], others: Iterable[Untaken]) -> None:
 
 
 async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
-    """Opens and settles incidents of silent services. `out`: the longest unacknowledged attempt of each service.
+    """Opens and closes incidents of silent services. `out`: the longest unacknowledged attempt of each service.
 
     If the bus cannot be read, no service counts as silent, and the next sweep reads it again. Raises LedgerUnavailable.
     """

@@ -19,9 +19,9 @@ async def what_waits(context: Context, job_id: str, step: Step, deadline: dateti
     """Returns the message that may explain the silence of an attempt until `deadline`, in words; None if nothing
     explains it.
 
-    An unreachable bus explains it too. A read of some seconds ago can show that the directive waits, so all jobs of a
-    long queue share one. To show that neither the directive nor a reply from before the lease's end waits, the read
-    must be later than the deadline.
+    An unreachable bus explains it too. A read that is at most ten seconds old can show that the directive waits, so all
+    jobs on a lane share such a read. To show that neither the directive nor a reply from before the lease's end waits,
+    the read must be later than the deadline.
     """
     initiated, ended_at = step.status is StepStatus.INITIATED, step.lease_expires_at or deadline
     recent = context.clock.now() - LOOK_SHARED
@@ -40,7 +40,7 @@ async def what_waits(context: Context, job_id: str, step: Step, deadline: dateti
 async def directives_ahead(context: Context, record: Record) -> int | None:
     """Returns the number of directives ahead of the job's open step, as `LaneLook.ahead_of`.
 
-    None: the directive was received or not sent, or the bus does not respond.
+    None if the directive was received or not sent, or if the bus does not respond.
     """
     step = next(iter(record.open_steps), None)
     if step is None or step.status is not StepStatus.INITIATED or step.owes_publish or record.job.status.terminal:

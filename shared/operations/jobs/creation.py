@@ -67,8 +67,8 @@ def is_expired(context: Context, claim: Claim) -> bool:
 async def reserve(
     context: Context, orchestrations: Orchestrations, record: Record, *, replacing: Claim | None
 ) -> Reserved | None:
-    """Writes the job's idempotency record and its slot; None if it must be read again (Race claim). Raises
-    LimitReached, Transient.
+    """Writes the job's idempotency record and its slot; None if the caller must read the record again (Race claim).
+    Raises LimitReached, Transient.
     """
     job = record.job
     claim = (job.tenant, job.idempotency_hash)

@@ -94,7 +94,7 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
 
 
 async def end_dead_letter(context: Context, job: Job, state: LetterState, settlement: Settlement) -> LetterState:
-    """Ends the job's dead letter and, in the same transaction, settles its incident if one is open (R64).
+    """Ends the job's dead letter and, in the same transaction, closes its incident if one is open (R64).
 
     Returns the first end of the dead letter. Raises Contended if the lists do not have the job's end yet,
     LedgerUnavailable.
@@ -107,7 +107,7 @@ async def end_dead_letter(context: Context, job: Job, state: LetterState, settle
 
 
 async def leave_open(context: Context, job: Job) -> None:
-    """Deletes a job's settled incident from the list of open ones. Logs a fault; the sweeper repeats it."""
+    """Deletes a job's closed incident from the list of open ones. Logs a fault; the sweeper repeats it."""
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
     note_incident(context.events, incident)
@@ -116,8 +116,8 @@ async def leave_open(context: Context, job: Job) -> None:
 
 
 async def leave_list(context: Context, incident: Incident) -> None:
-    """Deletes a job's settled incident from the list of open ones. With feeds, the sweeper does so after the feed has
-    it (R79).
+    """Deletes a job's closed incident from the list of open ones. With feeds, the sweeper does so after the feed has it
+    (R79).
 
     Raises LedgerUnavailable.
     """
@@ -152,8 +152,8 @@ async def list_open(context: Context, job: Job) -> bool:
 
 
 async def settle_dead_letter(context: Context, job: Job) -> None:
-    """Ends the dead letter of a job whose redrive was interrupted before that. Adds the job's open incident to the list
-    again.
+    """Ends the dead letter of a job whose redrive was interrupted before this step. Adds the job's open incident to the
+    list again.
 
     Raises Contended, LedgerUnavailable.
     """

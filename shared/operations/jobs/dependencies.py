@@ -83,7 +83,7 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
 async def mark(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
     """Marks each dependency of this job, or counts it now if it has ended.
 
-    Either the mark is written before the end, so the end notifies this job; or the mark finds the end. If one of them
+    Either the mark is written before the end, so the end notifies this job; or the mark finds the end. If a dependency
     cannot be read, marks the others first. Raises Contended, LedgerUnavailable, ArchiveGone, ArchiveInvalid.
     """
     job, faults = stored.record.job, list[Exception]()

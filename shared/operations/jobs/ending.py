@@ -97,8 +97,8 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
 async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
     """Raises the end of a failed or cancelled job in the orchestration of each step that did not succeed (R12).
 
-    Otherwise they would wait for leases and backoffs of steps that have ended. In a job that SUCCEEDED, each has had
-    its RESULT. Repeated events are harmless. Raises OrchestrationUnavailable.
+    Without the event, these orchestrations wait for leases and backoffs of steps that have ended. In a job that
+    SUCCEEDED, each step has had its RESULT. Repeated events are harmless. Raises OrchestrationUnavailable.
     """
     for step in record.open_steps:
         # Race heard: an orchestration that starts later reads the ledger

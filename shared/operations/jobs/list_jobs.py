@@ -82,7 +82,8 @@ async def walk_list(
     after: str | None,
     limit: int,
 ) -> Page[T]:
-    """Returns a page of the results of `render` for the LIST rows that match the filter. None is left out.
+    """Returns a page of the results of `render` for the LIST rows that match the filter. Leaves out results that are
+    None.
 
     Raises LedgerUnavailable.
     """

@@ -53,7 +53,7 @@ async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob |
 async def find_job(context: Context, job_id: str) -> Job | None:
     """Returns the job from the ledger, else from the archive; None if there is no such job.
 
-    Raises ArchiveGone and ArchiveInvalid if its end is not known any more, DataLost, Undecodable, UnknownStatus,
+    Raises ArchiveGone and ArchiveInvalid if the archive has lost the job's end, DataLost, Undecodable, UnknownStatus,
     LedgerUnavailable.
     """
     try:

@@ -42,9 +42,9 @@ async def redrive_job(
     The order is that of every creation: idempotency record, rows, mark of the old job, start. So the sweeper finishes
     or withdraws an abandoned redrive. Race redrives: two concurrent calls make one new job.
 
-    A job that never began because of its dependencies waits for them again, or for their redrives; with
-    `ignore_dependencies` for none. Raises JobNotFound, JobArchived, NotRedrivable, LimitReached, Overloaded, Transient,
-    and RequestInvalid if today's policy no longer allows its references.
+    If a job never began because of its dependencies, the new job waits for them again, or for their redrives. With
+    `ignore_dependencies` it waits for no job. Raises JobNotFound, JobArchived, NotRedrivable, LimitReached, Overloaded,
+    Transient, and RequestInvalid if today's policy no longer allows its references.
     """
     old = await context.ledger.read(job_id)
     if old is None:

@@ -37,9 +37,10 @@ async def mark_unnamed(context: Context, orchestrations: Orchestrations, record:
 async def mark_replayed(
     context: Context, orchestrations: Orchestrations, original: Stored, replay: Job, origin: Origin
 ) -> None:
-    """Adds the event that names its replay to the original, once. Raises LedgerUnavailable, OrchestrationUnavailable.
+    """Adds the event with the replay's id to the original job, once. Raises LedgerUnavailable,
+    OrchestrationUnavailable.
 
-    Race purge: an original that is archived or purged meanwhile gets none, and its replay runs.
+    Race purge: an original that is archived or purged meanwhile gets no event, and its replay runs.
     """
     cause_id = f"replay:{replay.job_id}"
     mark = Origin(cause_id=cause_id, actor=origin.actor, source=origin.source, reason=origin.reason)
@@ -53,7 +54,7 @@ async def mark_redriven(
 ) -> None:
     """Writes the new job's id into the old job. Raises LedgerUnavailable, OrchestrationUnavailable.
 
-    Race purge: an old job that is archived or purged meanwhile gets none, and its redrive runs.
+    Race purge: an old job that is archived or purged meanwhile gets no mark, and its redrive runs.
     """
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     with suppress(JobVanished):
@@ -62,7 +63,7 @@ async def mark_redriven(
 
 
 async def end_letter(context: Context, job: Job, new_id: str, origin: Origin) -> None:
-    """Ends the dead letter of a redriven job and settles its incident. A cancelled job has neither.
+    """Ends the dead letter of a redriven job and closes its incident. A cancelled job has neither.
 
     Raises LedgerUnavailable.
     """

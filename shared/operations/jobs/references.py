@@ -22,8 +22,8 @@ _CREDENTIAL = "must not contain a credential; give the service a role of its own
 def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Returns `(path, reason)` for each URI of `refs` that no job of the tenant may name today.
 
-    Also for each other member with a credential, since every reader of the job would see it. Raises
-    ConfigurationUnavailable if a store may restrict the tenant further and was never read.
+    Returns such a pair for each other field with a credential too, since every reader of the job can see the
+    credential. Raises ConfigurationUnavailable if a store may restrict the tenant further and was never read.
     """
     settings = context.settings
     workspace = Workspace(settings.workspace_uri, tenant)
@@ -46,8 +46,8 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[s
 def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
     """Returns the reply. A RESULT with forbidden references keeps only the allowed ones.
 
-    If it SUCCEEDED, it becomes FAILED_FINAL: its `result_ref` would be the next service's `input_ref`, its `output_ref`
-    the caller's `final_output`. Raises ConfigurationUnavailable.
+    Such a RESULT that SUCCEEDED becomes FAILED_FINAL, since `result_ref` is the next service's `input_ref` and
+    `output_ref` is the caller's `final_output`. Raises ConfigurationUnavailable.
     """
     artifacts = {f"artifacts.{index}": each for index, each in enumerate(reply.artifacts or ())}
     given = (("result_ref", reply.result_ref), ("output_ref", reply.output_ref))

@@ -43,7 +43,7 @@ class Piece:
 
     @property
     def data(self) -> bytes:
-        """Returns the bytes of the log; empty: there are no more yet."""
+        """Returns the bytes of the log; empty if there are no more yet."""
         return self.part.data
 
     @property
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def last_attempt(self) -> int:
-        """Returns the number of the last attempt; 1 before the first one."""
+        """Returns the number of the last attempt; 1 before the first attempt."""
         return max(self.step.attempt_no, 1)
 
     async def read_log(self, attempt: int, offset: int, limit: int) -> LogPart | None:

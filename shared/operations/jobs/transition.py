@@ -42,7 +42,7 @@ async def transition(
 
     `maybe_repeated`: the occurrence may have been committed before. Then its EVENT is read first, since a second
     delivery can look new (a late heartbeat restarts a lease): Race redelivery, also between two processes. Raises
-    LedgerUnavailable, also after too many conflicts, and OrchestrationUnavailable.
+    Contended after `MAX_TRIES` conflicts, LedgerUnavailable, and OrchestrationUnavailable.
     """
     job_id = stored.record.job.job_id
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):

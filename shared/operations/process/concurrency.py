@@ -1,4 +1,4 @@
-"""Runs work on many things at the same time, up to a limit."""
+"""Runs calls for several items concurrently, up to a limit."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Context(Stores):
         """Calls `act`, which reads and writes rows, again after each conflict, and returns its result.
 
         `act` is called at most 8 times, with `wait_after_conflict` between the calls. `subject` names the rows in the
-        error. Raises Contended after the last conflict, and every other error of `act` at once.
+        error. Raises Contended after the last conflict, and every other error of `act` immediately.
         """
         for conflicts in range(MAX_TRIES):
             if conflicts:

@@ -83,8 +83,8 @@ class GateDirectory:
     ) -> Directory:
         """Returns the directory, at most ten seconds old.
 
-        If it cannot be read, returns the last copy, up to five minutes old. One caller tries again every few seconds,
-        and no other caller waits for that. `random`: returns a number from 0 to 1. Raises LedgerUnavailable.
+        If it cannot be read, returns the last copy, up to five minutes old. One caller tries again after two seconds,
+        and no other caller waits for that try. `random`: returns a number from 0 to 1. Raises LedgerUnavailable.
         """
         if not self._is_quiet(now) and not (self._fault is not None and self._reading.locked()):
             async with self._reading:

@@ -1,7 +1,7 @@
 """Sends hints of this process's committed public events to the queue (R71).
 
 A commit notes its public events and continues. One task of the process sends them together. Only the end of a job waits
-for it, and a failed send fails nothing: `shared.operations.sweeper` replaces lost hints.
+for that task. A failed send fails no commit, since `shared.operations.sweeper` replaces lost hints.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Hinting:
         self._quiet_until: datetime | None = None
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
-        """Notes committed EVENT rows. They are sent soon if they mean public events."""
+        """Notes committed EVENT rows. The process's next send includes their hints if the rows mean public events."""
         if rows and self._has_heads and job.status.terminal:
             # no sweep compares the job, so it gets a hint even without public events
             self._enqueue(self._extend(hint_of(job, rows)), None)

@@ -1,4 +1,4 @@
-"""Limits the webhook calls of a process: a slow endpoint uses a few of its slots, never all (R85)."""
+"""Limits the webhook calls of a process: an endpoint uses at most four of the 16 slots (R85)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LAST = 0.3
 
 
 class HookCalls:
-    """The running calls of each endpoint, their pace, and the time of the next returned call; and whether the message
-    queue accepts messages.
+    """The running calls of each endpoint, their pace, the time of the next returned call, and the state of the message
+    queue.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,8 @@ class HookCalls:
         self._quiet_until: datetime | None = None
 
     def is_quiet(self, now: datetime) -> bool:
-        """Returns whether the queue refused a message a moment ago, so that callers do not try again yet."""
+        """Returns whether the queue refused a message in the last five seconds, so that callers do not try again yet.
+        """
         return self._quiet_until is not None and now < self._quiet_until
 
     def be_quiet(self, now: datetime) -> None:
@@ -47,10 +48,11 @@ class HookCalls:
 
     @contextlib.contextmanager
     def hold(self, key: str, delivery: tuple[str, str, int, str]) -> Iterator[bool]:
-        """Reserves a slot for one call. False: the tenant has no further slot.
+        """Reserves a slot for one call. Yields `False` if the endpoint or the tenant can have no further slot, or if
+        the process already posts the delivery.
 
         A tenant gets another slot only while it uses fewer than are free. So with slow endpoints one tenant has at most
-        half of the slots. Each next one has half of the rest: 8, 4, 2, 1 and 1.
+        half of the slots. Each next tenant has half of the rest: 8, 4, 2, 1 and 1.
         """
         tenant = delivery[0]
         free = PLACES - self._of_tenants.total()
@@ -86,8 +88,8 @@ class HookCalls:
         return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
 
     def put_back(self, key: str, now: datetime) -> datetime | None:
-        """Returns the time at which a call without a slot is repeated. None if many wait, so the sweeper sends it
-        again, the oldest first.
+        """Returns the time at which a call without a slot is repeated. None if that time is more than ten minutes away.
+        The sweeper then sends the calls again, the oldest first.
         """
         if len(self._next) >= _MAX_PACES:
             self._next = {each: at for each, at in self._next.items() if at > now}

@@ -32,6 +32,6 @@ def note_incident(events: Events | None, incident: Incident, *entries: IncidentE
 
 
 def note_settled(events: Events | None, before: Incident, after: Incident, settlement: Settlement) -> None:
-    """Sends the hint of an incident that was settled, by `settlement` or by a concurrent one."""
+    """Sends the hint of an incident that `settlement` or a concurrent call closed."""
     found = apply_settlement(before, settlement)
     note_incident(events, after, *([found[1]] if found is not None and found[0] == after else []))

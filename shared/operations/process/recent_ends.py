@@ -2,7 +2,7 @@
 
 The function that ends a job cannot purge its orchestrations, since they have not received the end yet. An engine that
 gets the request too early refuses, or deletes a running instance. So each process remembers its ends. The next end of
-the same tenant clears those that are ten seconds old.
+the same tenant clears the ends that are at least ten seconds old.
 
 The end after that moves their ENDED rows, in its own transaction. The sweeper clears the ends of a process that died,
 and the last ends of a tenant, an hour after the end.

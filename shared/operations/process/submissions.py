@@ -1,7 +1,8 @@
-"""Limits the concurrent creations of a process, with tenants in turns, and refuses a request past the limit at once
+"""Limits the concurrent creations of a process, with tenants in turns, and immediately refuses a request past the limit
 (R17).
 
-More creations would only wait for the tables, each longer than the one before, until callers give up and repeat them.
+More concurrent creations only wait for the tables, each longer than the one before, until callers stop waiting and
+repeat them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Submissions:
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncIterator[None]:
-        """Waits for the tenant's turn, for a limited time. Raises Overloaded."""
+        """Waits for the tenant's turn, at most `LONGEST_WAIT_S` (10) seconds. Raises Overloaded."""
         if self._in_hand < AT_ONCE:
             self._in_hand += 1
         else:

@@ -1,4 +1,4 @@
-"""Counts the use of tenants that need not be written for every job (R68).
+"""Counts usage of tenants in memory, so that not every job causes a write (R68).
 
 Refused requests are written once a minute, a source once an hour, a peak when it rises. A process that dies loses
 unwritten counts, so the numbers of refused requests are approximate.

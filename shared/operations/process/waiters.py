@@ -41,8 +41,8 @@ class Waiters:
     def has_room(self, tenant: str | None, *, follower: bool = False) -> bool:
         """Returns whether the tenant can have one more waiting response.
 
-        A tenant has room while it holds fewer places than are free: alone it gets half of them. None means a caller for
-        all tenants. `follower`: the response waits for events.
+        A tenant has room while it holds fewer places than are free, so a single tenant gets half of them. `tenant` None
+        means a caller for all tenants. `follower`: the response waits for events.
         """
         free = MAX_WAITERS - self._held.total()
         if follower and self._following[tenant] >= MAX_FOLLOWERS:

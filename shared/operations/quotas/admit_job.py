@@ -25,9 +25,10 @@ from shared.refusals import ControlNotPossible, JobTerminal
 async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:
     """Admits the job and returns it. A job that has begun does not change.
 
-    It counts as an active job, and uses its tokens. The log of its tenant's quota gets an entry, and the job's event
-    ADMITTED has the operator and the reason. If this process dies between the two, the event's actor is the system.
-    Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
+    The job counts as an active job, and uses tokens of its quotas' rates. The log of its tenant's quota gets an entry,
+    and the job's event ADMITTED has the operator and the reason. If this process dies between the two, the event's
+    actor is the system. Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible (it is paused, or waits for
+    other jobs), Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:

@@ -29,17 +29,17 @@ class _Opening(NamedTuple):
 
 
 async def answer_call(context: Context, tenant: str, gate_id: str) -> None:
-    """Creates the incident of a call. Raises Contended, LedgerUnavailable."""
+    """Creates the incident that a call requests. Raises Contended, LedgerUnavailable."""
     stored = await context.admissions.read(tenant)
     if stored is not None and (state := stored.admission.gates.get(gate_id)) is not None:
         await keep_incident(context, state)
 
 
 async def keep_incident(context: Context, state: GateState) -> None:
-    """Opens or settles the incident of the quota's breaker, which is open or closed within the last hour.
+    """Opens or closes the incident of the quota's breaker. The breaker is open, or closed within the last hour.
 
-    A breaker that opens again before it closed has one incident, unless an operator settled it in between. Raises
-    Contended, LedgerUnavailable.
+    A breaker that opens again before it closed has one incident, unless an operator closed the incident in between.
+    Raises Contended, LedgerUnavailable.
     """
     if state.breaker is None:
         return

@@ -75,8 +75,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of a change of a rule, counted up to a thousand jobs. None if not counted for a rule for every
-    tenant.
+    """The effect of a change of a rule, counted up to a thousand jobs. The counts are None for a rule for every tenant.
     """
 
     changed: Changed
@@ -116,7 +115,7 @@ async def set_rule(
 
 
 async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rule_seq: int | None) -> Preview:
-    """Returns the effect of `set_rule`, or for None that of `delete_rule`. Writes nothing.
+    """Returns the effect of `set_rule`, or with `patch` None that of `delete_rule`. Writes nothing.
 
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
     """
@@ -152,7 +151,9 @@ async def delete_rule(
 async def hold(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, until: datetime | None
 ) -> Changed:
-    """Admits no job until a resume, or `until`. Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient."""
+    """Holds the quota, which then admits no job until a resume, or until `until`. Raises QuotaForbidden, QuotaInvalid,
+    TooManyRules, Transient.
+    """
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)

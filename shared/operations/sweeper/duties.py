@@ -128,7 +128,8 @@ PASS_S = sum(duty.budget_s for duty in DUTIES)
 async def do_duties(one: Pass) -> None:
     """Does the duties of a sweep. Logs failures; those of required duties are also in `one.faults`.
 
-    After each duty the position is written if it has moved: that of the job checks before all others. Raises nothing.
+    After each duty the position is written if the duty moved it, so a crash loses the progress of one duty at most.
+    Raises nothing.
     """
     now, written = one.context.clock.now, one.stored
     planned = now()

@@ -1,4 +1,4 @@
-"""Exports the tables once a day, in runs of some minutes, so that lost tables can be restored."""
+"""Exports the tables once a day, in runs with a time limit, so that lost tables can be restored."""
 
 from __future__ import annotations
 

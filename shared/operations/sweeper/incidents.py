@@ -1,4 +1,4 @@
-"""Repairs incidents in each sweep: opens missing ones, and settles those whose cause has ended."""
+"""Repairs incidents in each sweep: opens missing ones, and closes those whose cause has ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAGE = 1000
 
 
 async def keep_breakers(one: Pass, is_over: IsOver) -> None:
-    """Opens and settles the incidents of the breakers that this sweep read (R63)."""
+    """Opens and closes the incidents of the breakers that this sweep read (R63)."""
 
     async def keep(state: GateState) -> None:
         if is_over():

@@ -2,7 +2,7 @@
 
 Each sweep compares the quotas in the admission states that it read, the rules for every tenant, and the incidents that
 were opened last. The first sweep of an hour also compares the admission states of sleeping tenants and each incident in
-the list of open ones. It deletes settled ones from that list (R64). A log that a feed is known to have is not read.
+the list of open ones. It deletes closed incidents from that list (R64). A log that a feed is known to have is not read.
 
 That sweep also removes tenants from the directory that have no settings any more, such as after a hold that ended by
 time.
@@ -44,8 +44,8 @@ async def compare_logs(
 ) -> None:
     """Compares the logs with the feeds.
 
-    `gates`: quotas as this sweep read them. `whole`: the first sweep of an hour, the only one that acts without feeds.
-    Raises LedgerUnavailable.
+    `gates`: quotas as this sweep read them. `whole`: this sweep is the first of an hour. Without feeds, only such a
+    sweep acts. Raises LedgerUnavailable.
     """
     if context.events is not None or whole:
         await _compare_gates(context, share, gates if context.events is not None else (), is_over, whole=whole)
@@ -119,7 +119,7 @@ async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> Admiss
 
 
 async def compare_incidents(context: Context, is_over: Callable[[], bool], *, whole: bool) -> int:
-    """Deletes settled incidents from the list of open ones, once the feed has them. Returns their number.
+    """Deletes closed incidents from the list of open ones, once the feed has them. Returns their number.
 
     `whole`: reads the whole list and each incident; else only the rows of the first page. Raises LedgerUnavailable.
     """

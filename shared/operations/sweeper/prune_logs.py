@@ -1,5 +1,5 @@
-"""Deletes old entries of quota logs, old settled incidents and old usage once a day (R88). Lets the sweeper archive
-jobs that it could not find (R21).
+"""Deletes old entries of quota logs, old closed incidents and old usage once a day (R88). Lets the sweeper archive jobs
+that it could not find (R21).
 
 A log loses entries older than `LUCIUS_CHANGE_LOG_DAYS`, but the last of them stays. It has the state in which the first
 younger entry was written, and the hash that the younger one continues. So a log is never empty, and its numbers and
@@ -133,7 +133,7 @@ async def _old(
 
 
 async def prune_incidents(context: Context, before: datetime, is_over: Callable[[], bool]) -> int:
-    """Deletes incidents without a job that were settled before that time. Returns their number. Raises
+    """Deletes incidents without a job that were closed before that time. Returns their number. Raises
     LedgerUnavailable.
     """
     removed, after = 0, None
@@ -149,8 +149,9 @@ async def prune_incidents(context: Context, before: datetime, is_over: Callable[
 
 
 async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool]) -> int:
-    """Schedules the clearing of the tenant's jobs whose retention ended days ago and that no ENDED row leads to. There
-    was no retention when their idempotency record expired (R21). Returns their number. Raises LedgerUnavailable.
+    """Schedules the clearing of the tenant's jobs whose retention ended at least four days ago and that no ENDED row
+    leads to. There was no retention when the jobs' idempotency records expired (R21). Returns their number. Raises
+    LedgerUnavailable.
     """
     if context.settings.retention_days is None:
         return 0

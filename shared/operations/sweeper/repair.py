@@ -128,7 +128,8 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
 
 
 async def postpone(context: Context, active: ActiveRow, until: datetime) -> None:
-    """Postpones the check of a job whose check failed. It may be in a queue, which its DUE row does not show.
+    """Postpones the check of a job whose check failed. The job may be in a waiting queue, which its DUE row does not
+    show.
 
     Raises LedgerUnavailable.
     """
@@ -333,7 +334,7 @@ async def _waiting_for(
 def silent_looks(record: Record) -> int:
     """Returns the number of consecutive wake-ups that an orchestration may ignore: 3, doubled per restart, up to 96.
 
-    So an engine that is down for a day costs a few restarts for each job, not hundreds.
+    So an engine that is down for a day does not cost hundreds of restarts for each job.
     """
     return MAX_SILENT_LOOKS << min(restarts(record.job.instance_id), 5)
 

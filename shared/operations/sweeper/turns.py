@@ -1,5 +1,5 @@
-"""Serves the work of many tenants in turns until the time is over: sixteen units at once, and no tenant blocks another
-(R19).
+"""Serves the work of many tenants in turns until the time is over: sixteen units at the same time, and no tenant blocks
+another (R19).
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ def hooks_of(context: Context) -> Hooks:
 
 
 async def write_change(context: Context, tenant: str, found: LoggedHookChange) -> Hook:
-    """Writes a change with one try and returns the webhook as written. A new one gets events from the next number on.
+    """Writes a change with one try and returns the webhook as written. A new webhook gets events from the next number
+    on.
 
     Raises Conflict if HEAD, the webhook or a delivery has changed; HookLimit, LedgerRefused, LedgerUnavailable.
     """

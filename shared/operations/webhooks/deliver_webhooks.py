@@ -116,7 +116,7 @@ def _is_probed(hook: Hook, call: DeliveryCall) -> bool:
 
 
 async def _flow(context: Context, call: DeliveryCall) -> None:
-    """Starts waiting deliveries, a few at a time."""
+    """Starts waiting deliveries, at most `FLOW_ROWS` (20) at a time."""
     hooks = hooks_of(context)
     stored = await hooks.read(call.tenant, call.hook_id)
     if stored is None or stored.hook.state is not HookState.ENABLED or stored.hook.waits_until is not None:

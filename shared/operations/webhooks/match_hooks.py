@@ -55,7 +55,7 @@ async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pendin
 
 
 def pending_of(tenant: str, events: Sequence[FeedEvent], found: Sequence[Targets]) -> list[Delivery]:
-    """Makes the rows of deliveries, all due at once."""
+    """Makes the rows of deliveries, all due immediately."""
     return [
         pending(tenant, event, hook_id, name)
         for event, of_event in zip(events, found, strict=True)

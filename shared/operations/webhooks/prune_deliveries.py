@@ -37,7 +37,7 @@ async def prune_deliveries(context: Context, tenant: str, before: datetime) -> N
 
 
 async def prune_hook_logs(context: Context, tenant: str) -> None:
-    """Keeps the newest entries of each webhook's log that are shown, and deletes old logs of deleted webhooks.
+    """Keeps the newest `MAX_LOG` (1,000) entries of each webhook's log, and deletes old logs of deleted webhooks.
 
     An endpoint that refuses everything adds an entry a minute. Raises LedgerUnavailable.
     """

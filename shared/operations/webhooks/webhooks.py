@@ -128,8 +128,9 @@ async def _find_existing(hooks: Hooks, hook: Hook) -> Hook | None:
 async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapping[str, Any], actor: str) -> Hook:
     """Changes a webhook. `changes`: some of `url`, `format`, `filter`, `description` and `enabled`.
 
-    A webhook gets no events of the time in which it was disabled; earlier waiting ones continue. With a new URL it
-    continues at once. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended, LedgerUnavailable.
+    A webhook gets no events of the time in which it was disabled. Earlier waiting deliveries continue. With a new URL
+    the webhook continues immediately. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended,
+    LedgerUnavailable.
     """
     if "url" in changes:
         _check(context, tenant, changes["url"])
@@ -194,7 +195,7 @@ async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
     """Creates a new secret, also for `default`. The previous one also signs for a day.
 
-    A webhook that waits because its key was removed continues at once. Raises WebhooksOff, HookNotFound, Contended,
+    A webhook that waits because its key was removed continues immediately. Raises WebhooksOff, HookNotFound, Contended,
     LedgerUnavailable.
     """
     hooks = hooks_of(context)
@@ -234,7 +235,7 @@ async def list_hooks(context: Context, tenant: str) -> list[Hook]:
 
 
 async def list_hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntry]:
-    """Returns the last entries in order. For a deleted webhook, the first entries.
+    """Returns the last `MAX_LOG` (1,000) entries in order; for a deleted webhook, the first 1,000 entries.
 
     Raises WebhooksOff, HookNotFound, LedgerUnavailable.
     """
@@ -300,8 +301,8 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
 async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer:
     """Posts an event of type `webhook.test`, which no feed has, and returns the result.
 
-    A tenant can have a few at the same time: each holds a request until the endpoint responds, at most ten seconds.
-    Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
+    A tenant can have four tests at the same time. Each test holds a request until the endpoint responds, at most ten
+    seconds. Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
     """
     hook = (await _read_own(context, tenant, hook_id)).hook
     id_ = f"{hook.id}:test:{context.new_salt()}"

@@ -53,11 +53,11 @@ async def receive_callback(
     key: str | None,
     job_id: str | None = None,
 ) -> CallbackResult:
-    """Applies a reply from a callback, as one from the bus.
+    """Applies a reply from a callback in the same way as a reply from the bus.
 
-    `key`: the caller's idempotency key for this callback. `job_id`: the job in its path. The token provides the parts
-    of the attempt's identity that the body leaves out. Raises CallbackTokenInvalid, BodyTooLarge, NotYourAttempt,
-    ReplyUnfit, Transient.
+    `key`: the caller's idempotency key for this callback. `job_id`: the job in the callback's path. The token provides
+    the parts of the attempt's identity that the body leaves out. Raises CallbackTokenInvalid, BodyTooLarge,
+    NotYourAttempt, ReplyUnfit, Transient.
     """
     keys, deployment = context.settings.callback_keys, context.settings.environment
     try:
