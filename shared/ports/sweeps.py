@@ -173,7 +173,9 @@ class Answers(Protocol):
         """Records a reply of the service."""
 
     async def mark(self, service: str, silent_since: datetime | None) -> None:
-        """Records the time since which the service is silent; None if the service is no longer silent."""
+        """Records the time since which the service is silent; `silent_since` None means that the service is no longer
+        silent.
+        """
 
     async def read(self) -> dict[str, Heard]:
         """Returns the marks by service."""

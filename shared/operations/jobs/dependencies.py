@@ -35,7 +35,7 @@ _AT_ONCE = 8
 async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
     """Returns the ids of the named jobs in order, each once.
 
-    Raises DependencyUnknown for an id that is not a job of the tenant, and errors as `find_job`.
+    Raises DependencyUnknown for an id that is not a job of the tenant, and the errors of `find_job`.
     """
 
     async def one(name: str) -> str | None:
@@ -59,7 +59,7 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
     """Returns the dependencies of a job's redrive: each job that this one still waited for, or the latest redrive of
     it.
 
-    Raises NotRedrivable if one of them did not succeed and was not redriven, and errors as `find_job`.
+    Raises NotRedrivable if one of them did not succeed and was not redriven, and the errors of `find_job`.
     """
     if not job.is_dependent:
         return []

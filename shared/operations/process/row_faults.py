@@ -1,5 +1,4 @@
-"""Rows at which work of this process fails: the duration of each failure, and the rows that already have an incident.
-"""
+"""Rows at which work of this process fails: the duration of each failure, and the rows that already have an incident."""
 
 from __future__ import annotations
 
@@ -53,8 +52,7 @@ class RowFaults:
         return self.note_failure(row, now) >= LASTS_AFTER
 
     def note_failure(self, row: str, now: datetime) -> timedelta:
-        """Records a failure of the work at the row. Returns the time for which the work has failed without a success.
-        """
+        """Records a failure of the work at the row. Returns the time for which the work has failed without a success."""
         if len(self._failing) >= _MAX_FAILING:
             self._failing.clear()
         since, last = self._failing.get(row, (now, now))

@@ -75,8 +75,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of a change of a rule, counted up to a thousand jobs. The counts are None for a rule for every tenant.
-    """
+    """The effect of a change of a rule, counted up to a thousand jobs. The counts are None for a rule for every tenant."""
 
     changed: Changed
     #: waiting jobs that would start at once
