@@ -32,7 +32,7 @@ Keys = Sequence[tuple[str, bytes]]
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """The rights of a token: replies to one attempt, until it expires."""
+    """The rights of a token: replies to one attempt, until the token expires."""
 
     job_id: str
     step_id: str
@@ -45,9 +45,9 @@ class Grant:
 def grant_of(record: Record, step: Step) -> Grant:
     """Returns the grant of the current attempt.
 
-    The grant stays valid for one result timeout after the lease, since LUCIUS records a late RESULT. Before the ACK the
-    grant also stays valid for one result timeout after the time limit of the step or job, since the directive may wait
-    on the bus.
+    The grant stays valid for one result timeout after the lease, since LUCIUS records a late RESULT. Before the ACK it
+    also stays valid for one result timeout after the step's or job's time limit, since the directive may wait on the
+    bus.
     """
     until = step.silent_until or step.updated_at
     if step.status is StepStatus.INITIATED:

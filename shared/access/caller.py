@@ -68,7 +68,7 @@ class Caller:
         return self.sees_all or self._owns(tenant_id)
 
     def may_move(self, tenant_id: str | None) -> bool:
-        """Returns whether the caller can submit for that tenant and change its jobs. Tenants are compared
+        """Returns whether the caller can submit for that tenant and change that tenant's jobs. Tenants are compared
         normalised.
         """
         return self.moves_all or self._owns(tenant_id)

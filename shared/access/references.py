@@ -94,8 +94,8 @@ def credential_member(ref: Mapping[str, Any]) -> str | None:
     """Returns the name of the first field of a reference, besides `uri`, that has a credential at any depth. None if no
     field has one.
 
-    A credential is a field with a name of `_SECRETS`, or a text that assigns a value to such a name: a query
-    (`sig=...`) or a connection string.
+    A credential is a field with a name of `_SECRETS`, or a query (`sig=...`) or connection string that assigns a value
+    to such a name.
     """
     for member, value in ref.items():
         if member != "uri" and _holds_credential({member: value}):
@@ -133,7 +133,7 @@ def _lies_in(base: str, uri: str) -> bool:
 
 
 def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
-    """Returns the reason why the URI itself is unsafe, wherever it leads."""
+    """Returns the reason why the URI is unsafe for every target."""
     if _REFUSED.search(uri) is not None:
         return "must not contain spaces, control characters or backslashes"
     try:

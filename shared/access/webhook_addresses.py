@@ -42,7 +42,7 @@ _INNER = tuple(
 
 
 def unwrap(address: _Address) -> _Address:
-    """Returns the address that a connection reaches: for an address that contains another address, the inner address."""
+    """Returns the address that a connection reaches: the inner address if an address contains another one."""
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             address = address.ipv4_mapped
@@ -59,7 +59,7 @@ def unwrap(address: _Address) -> _Address:
 
 
 def reachable(address: str) -> bool:
-    """Returns whether the address is a public address of the internet. Raises ValueError if the text is not an address."""
+    """Returns whether the address is public on the internet. Raises ValueError if the text is not an address."""
     at = unwrap(ip_address(address))
     # reserved: `is_global` is true for all unassigned addresses, and for IPv4 addresses in the obsolete ::/96
     return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))

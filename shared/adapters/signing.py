@@ -45,7 +45,7 @@ def signer_of(key: str, identity: Callable[[], AsyncTokenCredential]) -> Signer:
 
 
 class PemSigner:
-    """See `shared.ports.signing.Signer`. Reads the file for each signature, so that a new key takes effect immediately."""
+    """See `shared.ports.signing.Signer`. Reads the file for each signature, so a new key takes effect immediately."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -83,7 +83,7 @@ class SystemLookups:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves the host of one target, and refuses it if any of its addresses is refused."""
+    """Resolves the host of one target, and refuses the host if any of its addresses is refused."""
 
     def __init__(self, policy: AddressPolicy, target: Target, lookup: Lookup) -> None:
         self._policy = policy
@@ -95,7 +95,7 @@ class CheckedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """Resolves the target's host. Raises OSError if the host has no address, or an address that is refused.
 
-        Both errors are the same, so that an error of a delivery does not reveal names in the app's own network.
+        Both cases raise the same error, so that an error of a delivery does not reveal names in the app's own network.
         """
         if (host, port) != (self._target.host, self._target.port):
             raise HookUrlRefused("is ambiguous: parsers read it differently")

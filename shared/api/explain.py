@@ -1,7 +1,7 @@
 """Explains in one paragraph why a job is in its state, and lists the possible next events.
 
-The list comes from `apply`, which also decides on real events, with the same stored rows. It cites the rows of the
-transition tables that each event would use, as the last transition cites those that it used.
+The list comes from `apply`, which also decides on real events, with the same stored rows. The list cites the rows of
+the transition tables that each event would use. The last transition cites the rows that it used.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ def explain(
     standing: QueuePosition | None = None,
     missing: Sequence[tuple[str, Job | None]] | None = None,
 ) -> Explanation:
-    """Explains what the job waits for, and the effect of each possible next event.
+    """Explains the condition that the job waits for, and the effect of each possible next event.
 
-    `last`: event of its last transition. `directives_ahead`: number of directives ahead of its own on the bus:
-    `MAX_SHOWN` for any larger number, None if the job's directive is not there or the lane was not read. `standing`:
+    `last`: event of its last transition. `directives_ahead`: number of directives ahead of the job's own on the bus,
+    `MAX_SHOWN` for any larger number. None if the job's directive is not there or the lane was not read. `standing`:
     the job's queue position, None if the job is in no queue. `missing`: the job's dependencies that have not ended.
     """
     job = record.job

@@ -1,1 +1,1 @@
-"""Messages and HTTP bodies that other programs see. They depend on pydantic only."""
+"""Messages and HTTP bodies that other programs see. These modules depend on pydantic only."""

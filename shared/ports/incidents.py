@@ -64,7 +64,7 @@ class Incidents(Protocol):
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
         """Closes an incident and returns it. Returns an incident that is no longer open unchanged.
 
-        An incident without a job leaves the list of open ones in the same transaction; with `stays`, it stays in the
+        An incident without a job leaves the list of open ones in the same transaction. With `stays`, it stays in the
         list as a closed one. Raises Contended.
         """
 

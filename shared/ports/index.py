@@ -263,15 +263,15 @@ class Index(DeadLetters, Purging, Protocol):
         """Writes the new places of several jobs of one tenant in one transaction with the change of the admission
         state.
 
-        It writes ACTIVE, DUE and WAIT of each job. No job may occur twice. Raises errors as `move_place` does.
+        Writes ACTIVE, DUE and WAIT of each job. No job may occur twice. Raises errors as `move_place` does.
         """
 
     async def list_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        """Returns the ids of jobs that wait for the end of this one, in order, after `after`."""
+        """Returns the ids of jobs that wait for the end of this job, in order, after `after`."""
 
     async def list_failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        """Returns the ids of jobs that waited for this one, which did not succeed; in order, after `after`. Some may be
-        deleted.
+        """Returns the ids of jobs that waited for this job, which did not succeed, in order, after `after`. Some of
+        them may be deleted.
         """
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
@@ -335,8 +335,8 @@ class Index(DeadLetters, Purging, Protocol):
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         """Deletes CLAIM, ACTIVE, DUE, WAIT and LIST of a job that was never created, in one transaction. Idempotent.
 
-        It inserts ENDED, since the tombstone is cleared like any other job. `counted`: inserts FREED too, as `close`
-        does; returns whether it did. Raises Contended.
+        Inserts ENDED, since the tombstone is cleared like any other job. `counted`: inserts FREED too, as `close` does;
+        returns whether it did. Raises Contended.
         """
 
     async def due_for_clearing(
@@ -369,7 +369,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns a tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000
         rows.
 
-        It has no other filter, for which the store could read an unlimited number of rows for a page.
+        There is no other filter, since with one the store could read an unlimited number of rows for a page.
         """
 
     async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:

@@ -47,7 +47,7 @@ class Ledger(Protocol):
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         """Returns the number of the job's last event, and whether the job has ended; None if the job does not exist.
 
-        It reads two columns of one row.
+        Reads two columns of one row.
         """
 
     async def create(self, record: Record, event: Event) -> Stored:

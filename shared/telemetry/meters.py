@@ -1,6 +1,6 @@
 """The instruments of the metric table. Attributes are checked, and their number of values is limited.
 
-They use the OpenTelemetry API alone: without an exporter they do nothing.
+The instruments use the OpenTelemetry API alone. Without an exporter they do nothing.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ T = TypeVar("T")
 
 
 class TenantLedger:
-    """See `shared.ports.ledger.Ledger`. One per request: it returns events only of jobs that this request has read."""
+    """See `shared.ports.ledger.Ledger`. Each request has its own ledger, which returns events only of jobs that the
+    request has read.
+    """
 
     def __init__(self, ledger: Ledger, caller: Caller, *, moving: bool = False) -> None:
         self._ledger = ledger
@@ -104,8 +106,8 @@ class TenantLedger:
 
 
 class TenantRejected:
-    """See `shared.ports.rejected.RejectedMessages`. One per request: it marks only messages that this request
-    has read.
+    """See `shared.ports.rejected.RejectedMessages`. Each request has its own store, which marks only messages that the
+    request has read.
     """
 
     def __init__(self, rejected: RejectedMessages, caller: Caller, *, moving: bool = False) -> None:

@@ -68,8 +68,8 @@ class ScopedTables:
 class ScopedTable:
     """See `shared.adapters.tables.table.Table`.
 
-    Each method raises PermissionError for the partition of a tenant that the caller cannot see. It raises
-    TenantForbidden for a write to one that it can only read.
+    Each method raises PermissionError for the partition of a tenant that the caller cannot see. A write raises
+    TenantForbidden for a partition that the caller can only read.
     """
 
     def __init__(self, table: Table, reach: Reach, *, is_shared: bool = False) -> None:

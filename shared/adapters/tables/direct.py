@@ -1,7 +1,7 @@
 """Rows over HTTP without the SDK: the calls that every job makes, with less CPU than through the SDK (R45).
 
-It uses one pool of connections and the SDK's rules (`azure.core.pipeline.policies.RetryPolicy`) for the number of tries
-and for errors without another try. `LUCIUS_TABLE_TRANSPORT=sdk` uses the SDK instead.
+The module uses one pool of connections and the SDK's rules (`azure.core.pipeline.policies.RetryPolicy`) for the number
+of tries and for errors without another try. `LUCIUS_TABLE_TRANSPORT=sdk` uses the SDK instead.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _AccountKey:
 
 
 class _Token:
-    """Uses a bearer token, cached until shortly before its end."""
+    """Uses a bearer token, cached until 300 s before the token expires."""
 
     def __init__(self, credential: AsyncTokenCredential) -> None:
         self._credential = credential

@@ -139,14 +139,14 @@ def _event_of(row: Entity) -> FeedEvent:
 
 
 async def list_tenant(rows: TableRows, tenant: str, head: Head) -> None:
-    """Adds the tenant to the list of feeds, before its first HEAD is written."""
+    """Adds the tenant to the list of feeds, before the tenant's first HEAD is written."""
     if not head.etag:
         row = {**row_at(FEED_TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant}
         await rows.write(upsert_row(row))
 
 
 def head_operation(partition: str, before: Head, after: Head) -> RowOperation:
-    """Makes the write of HEAD, which fails if it has changed since it was read."""
+    """Makes the write of HEAD, which fails if HEAD has changed since it was read."""
     row: dict[str, Any] = {
         **row_at(partition, HEAD_ROW),
         "number": (after.number, "Edm.Int64"),

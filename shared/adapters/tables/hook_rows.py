@@ -27,7 +27,7 @@ _NUMBERS = frozenset({"first", "caught_up", "number", "unlogged_first", "unlogge
 
 
 def hook_entity(partition: str, hook: Hook) -> dict[str, Any]:
-    """Makes the webhook's row. It has no secret, only the secret's version."""
+    """Makes the webhook's row. The row has no secret, only the secret's version."""
     lets_in = {
         "types": sorted(hook.filter.types),
         "job_types": sorted(hook.filter.job_types),
@@ -73,7 +73,7 @@ def hook_of(row: Mapping[str, Any]) -> Hook:
 
 
 def delivery_key(delivery: Delivery) -> str:
-    """Returns the key of the delivery's row: PENDING while it waits, DELIVERY after its end."""
+    """Returns the key of the delivery's row: PENDING while the delivery waits, DELIVERY after it ended."""
     key = pending_row if delivery.state is DeliveryState.PENDING else delivery_row
     return key(delivery.hook_id, delivery.number, delivery.name)
 

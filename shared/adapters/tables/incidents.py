@@ -165,7 +165,7 @@ def settles(entity: Entity, settlement: Settlement) -> list[RowOperation]:
 
 
 def removes(entity: Entity) -> list[RowOperation]:
-    """Makes the operations that delete an INCIDENT row and its log, together with their job."""
+    """Makes the operations that delete an INCIDENT row and its log, together with the job."""
     rows = (entity["RowKey"], *(incident_log_row(entity["id"], seq) for seq in range(1, entity["log_seq"] + 1)))
     return [delete_row(entity["PartitionKey"], row) for row in rows]
 

@@ -230,7 +230,7 @@ def list_row(created_at: datetime, job_id: str) -> str:
 
 
 def archived_row(created_at: datetime, job_id: str) -> str:
-    """Returns a key that sorts as those of LIST rows."""
+    """Returns a key that sorts in the same order as keys of LIST rows."""
     return f"ARCHIVED:{list_row(created_at, job_id).partition(':')[2]}"
 
 
@@ -246,7 +246,7 @@ def dead_row(ended_at: datetime, job_id: str) -> str:
 def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
     """Returns a key that sorts INCIDENT rows, and rows that name them, newest first.
 
-    It has whole milliseconds, as an incident's id.
+    The key has whole milliseconds, as in an incident's id.
     """
     millis = (opened_at - _EPOCH) // timedelta(milliseconds=1)
     return f"{prefix}:{_FAR_FUTURE_MS - millis:013d}:{incident_id}"

@@ -122,7 +122,7 @@ class TableRows:
     async def delete_all(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Deletes at most 100 rows of one partition by their keys. Returns their number.
 
-        It deletes none of them if another process has deleted one.
+        Deletes none of them if another process has deleted one.
         """
         deletes = [delete_row(row["PartitionKey"], row["RowKey"]) for row in rows]
         if deletes:

@@ -151,7 +151,7 @@ class _Check:
         self.unread: list[str] = []
 
     async def job(self, job_id: str) -> None:
-        """Checks a job, its incident, and the job that it redrives, whose last row names this one."""
+        """Checks a job, its incident, and the job that it redrives, whose last row names the first job."""
         try:
             stored = await self._context.ledger.read(job_id)
             # a job without rows is about to be created, or is deleted

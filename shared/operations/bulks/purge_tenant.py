@@ -165,7 +165,7 @@ async def _purge_index(context: Context, job: Job) -> None:
 
 
 async def _purge_rows(context: Context, stored: StoredBulk) -> tuple[StoredBulk, int]:
-    """Deletes rows of the tenant itself, once it has no jobs."""
+    """Deletes rows of the tenant itself, after the tenant has no more jobs."""
     bulk, now = stored.bulk, context.clock.now()
     removed = await context.index.purge(bulk, limit=_ROWS)
     if removed is None:

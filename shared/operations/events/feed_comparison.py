@@ -15,8 +15,8 @@ async def hint_behind(context: Context, job: Job) -> bool:
 
 
 async def is_behind(context: Context, job: Job) -> bool:
-    """Returns whether the feed lacks rows of an ended job, its incident, or the job that it redrives, and sends their
-    hints.
+    """Returns whether the feed lacks rows of an ended job, its incident, or the job that it redrives. Sends hints of
+    such rows.
 
     Only this check reads the last row of the redriven job, which names the ended job. Raises LedgerUnavailable.
     """
@@ -35,7 +35,7 @@ async def is_behind(context: Context, job: Job) -> bool:
 
 
 async def is_log_behind(context: Context, hint: Hint) -> bool:
-    """Returns whether the feed lacks entries of the log up to `hint.last`, and sends a hint of them.
+    """Returns whether the feed lacks entries of the log up to `hint.last`. Sends a hint of such entries.
 
     Reads nothing if this process knows that the feed has them. Raises LedgerUnavailable.
     """

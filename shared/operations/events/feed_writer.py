@@ -1,8 +1,8 @@
 """Writes the tenant's event feed from hints: exactly once, ordered per job, without gaps (R72).
 
-HEAD's ETag orders all writers of a tenant's feed. It also proves that the process's memory of HEAD and of the last
-event of each job is current: no other process wrote since. So a batch of hints costs one transaction. Rows are read
-only for a job whose hint does not continue where the feed ends.
+HEAD's ETag orders all writers of a tenant's feed. The ETag also proves that no other process wrote since, so the
+process's memory of HEAD and of the last event of each job is current. So a batch of hints costs one transaction. Rows
+are read only for a job whose hint does not continue where the feed ends.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class _Transaction:
     def takes(
         self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets], heads: Sequence[DayHead]
     ) -> bool:
-        """Returns whether the events of one EVENT row fit. They are written together or not at all. An empty
-        transaction takes any row.
+        """Returns whether the events of one EVENT row fit. The feed gets all of these events together, or none. An
+        empty transaction takes any row.
         """
         rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
         rows += len(self.heads.keys() | {(head.name, head.day) for head in heads})
@@ -154,7 +154,9 @@ class _FeedWriter:
         await self._hint_again()
 
     async def run_own(self, until: float) -> list[Hint]:
-        """Returns the hints that it could not write by `until`, a time of the event loop. Raises nothing."""
+        """Writes the events of the hints. Returns the hints that were not written by `until`, a time of the event loop.
+        Raises nothing.
+        """
         try:
             async with asyncio.timeout_at(until):
                 await self._write_all(_OWN_TRIES)

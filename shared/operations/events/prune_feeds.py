@@ -39,8 +39,8 @@ async def _prune_heads(context: Context, tenant: str) -> None:
 async def prune_feeds(context: Context) -> int:
     """Deletes old events of all feeds and returns their number.
 
-    A tenant whose rows cannot be read keeps its events until the next call. It deletes expired events even if the topic
-    does not have them. Raises LedgerUnavailable if the feeds cannot be listed.
+    A tenant whose rows cannot be read keeps its events until the next call. Expired events are deleted even if the
+    topic does not have them. Raises LedgerUnavailable if the feeds cannot be listed.
     """
     if context.events is None:
         return 0

@@ -105,8 +105,8 @@ async def act_on_admission(
     counts_patience: timedelta = _PATIENCE,
     alongside: Callable[[], Awaitable[None]] | None = None,
 ) -> _T:
-    """Calls `act` with the admission state, again if its write lost (Conflict, AlreadyExists). Counts the tenant's jobs
-    first if necessary.
+    """Calls `act` with the admission state, and calls it again if the write lost (Conflict, AlreadyExists). Counts the
+    tenant's jobs first if necessary.
 
     `patience`: maximum wait for other writers, including those of this process. `counts_patience`: maximum wait for a
     count; if it is below the default, the count reads at most one page of rows. `alongside`: a read that each try makes
@@ -320,7 +320,8 @@ async def request_due_allocations(
 
 
 async def repeat_call(context: Context, tenant: str, wake_at: datetime | None) -> None:
-    """Repeats the wake-up for `wake_at` if this process's clock is behind the bus's, so that it came early (R51).
+    """Repeats the wake-up for `wake_at` if this process's clock is behind the bus's, so that the wake-up came early
+    (R51).
 
     The delay of the second wake-up includes the clock difference, so a slow clock costs one message and no loop.
     """

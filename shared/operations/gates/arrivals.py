@@ -297,7 +297,8 @@ def _make_reservation(job: Job, replacing: Claim | None, decision: Decision) -> 
 async def stage_uncounted(
     context: Context, job: Job, *, replacing: Claim | None
 ) -> tuple[Decision, AdmittedJobs] | None:
-    """Stages the job while its tenant's quotas or counts are not known. It is counted when it joins the waiting queue.
+    """Stages the job while its tenant's quotas or counts are not known. The job is counted when it joins the waiting
+    queue.
 
     Raises LedgerUnavailable.
     """

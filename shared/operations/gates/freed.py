@@ -1,7 +1,8 @@
 """Turns the FREED rows of jobs that left into free slots, and admits the next jobs (R48, R49).
 
-The end of a job touches no row of its tenant's quotas. It leaves a FREED row, in the transaction that removes ACTIVE. A
-turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits jobs.
+The end of a job touches no row of its tenant's quotas. The end leaves a FREED row, in the transaction that removes
+ACTIVE. A turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits
+jobs.
 
 So a count is never too low. Many ends cost one turn. If the process dies before the turn, the sweeper takes it.
 """
@@ -133,8 +134,9 @@ async def take_turn(
 ) -> AdmittedJobs:
     """Takes one turn of the tenant: subtracts the jobs of its FREED rows and admits waiting jobs, at most 20 (R49).
 
-    It also repeats a possibly lost request for an allocation. `counts`: whether all jobs of the tenant can be counted
-    first; else at most 1,000. `due_at`: time for which the turn was requested. Raises Contended, LedgerUnavailable.
+    Also repeats a possibly lost request for an allocation. `counts`: allows a count of all jobs of the tenant first;
+    otherwise a count of at most 1,000. `due_at`: time for which the turn was requested. Raises Contended,
+    LedgerUnavailable.
     """
 
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:

@@ -57,7 +57,7 @@ class Join:
 async def join_queue(
     context: Context, tenant: str, job_id: str, due_at: datetime, *, candidate: Candidate | None
 ) -> AdmittedJobs:
-    """Adds the job to its waiting queue, or admits it, if that is still due (JOIN_QUEUE).
+    """Adds the job to its waiting queue, or admits the job, if JOIN_QUEUE is still due.
 
     Returns the jobs that its transaction admitted. Raises BeingCounted, Contended, LedgerUnavailable.
     """

@@ -1,5 +1,5 @@
-"""Moves the breaker of a job type over all tenants (R61, R62): in the admission state of `*`, in the allocation record,
-and in the directory.
+"""Moves the breaker of a job type over all tenants (R61, R62): in the admission state of `*`, the allocation record and
+the directory.
 
 An allocation first writes a change to the admission state of `*`, under its ETag and with the quota's log entries. So
 openings and resets have one order. The allocation record has the ends. Of the states in these two rows, the later one
@@ -39,8 +39,8 @@ async def record_ends(
     """Returns the allocation record with its breaker after the ends in `demands`, of tenants in the record or new to
     it.
 
-    It writes and publishes a change first, and adds a quota whose breaker opened to `opened`. Raises Conflict if
-    another process changed it, and other LuciusErrors.
+    Writes and publishes a change first, and adds a quota whose breaker opened to `opened`. Raises Conflict if another
+    process changed it, and other LuciusErrors.
     """
     gate = state.gate
     rule = state.rule.breaker if state.rule is not None else None

@@ -61,7 +61,8 @@ async def admit(
     actor: str = "system",
     reason: str | None = None,
 ) -> Stored | None:
-    """Makes an admitted job QUEUED and starts it, after the job that it redrives names it. None if it no longer waits.
+    """Makes an admitted job QUEUED and starts it. If the job is a redrive, the old job names it first. None if it no
+    longer waits.
 
     `gates`: the quotas that admitted it; empty if the process that admitted it died. `actor` and `reason`: those of an
     operator that admitted it past its quotas. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.

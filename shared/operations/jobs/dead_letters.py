@@ -135,8 +135,8 @@ async def incident_of_job(context: Context, job: Job) -> Incident | None:
 
 
 async def list_open(context: Context, job: Job) -> bool:
-    """Adds the incident that the job's end opened to the list of open ones, and sends its hint. Returns whether the
-    list has it.
+    """Adds the incident that the job's end opened to the list of open ones, and sends the incident's hint. Returns
+    whether the list has it.
 
     Logs a fault; the sweeper then adds it when it clears the job.
     """

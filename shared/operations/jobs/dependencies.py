@@ -56,8 +56,8 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
 
 
 async def again_awaited(context: Context, job: Job) -> list[str]:
-    """Returns the dependencies of a job's redrive: each job that this one still waited for, or the latest redrive of
-    it.
+    """Returns the dependencies of a job's redrive: each job that the old job still waited for, or the latest redrive of
+    that job.
 
     Raises NotRedrivable if one of them did not succeed and was not redriven, and the errors of `find_job`.
     """

@@ -18,7 +18,7 @@ from shared.refusals import LimitReached
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:
-    """Makes the checks of a real POST and returns its decisions, in a turn of the tenant.
+    """Makes the checks of a real POST and returns the decisions, in a turn of the tenant.
 
     Raises the same Refused errors, and LedgerUnavailable.
     """

@@ -86,7 +86,7 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
 
 
 async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
-    """Applies the message to its job, and returns it marked as redriven. Idempotent.
+    """Applies the message to its job, and returns the message marked as redriven. Idempotent.
 
     Raises RejectedNotFound, StillNotApplicable, Transient.
 

@@ -100,7 +100,7 @@ async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
 
 
 async def link_artifact(run: Run, attempt: int, name: str, until: datetime) -> str | None:
-    """Returns a URL of an artifact, valid until that time; None if it does not exist. Raises RunsUnavailable."""
+    """Returns a URL of an artifact, valid until that time; None if no such artifact exists. Raises RunsUnavailable."""
     if not _NAME.fullmatch(name) or name not in {each.name for each in await run.artifacts(attempt)}:
         return None
     job = run.record.job

@@ -74,8 +74,8 @@ async def transition_recent(
     *,
     orchestrations: Orchestrations,
 ) -> Transitioned | None:
-    """Applies the occurrence to `recent`, the last commit of this process (`RecentJobs.recall`); None if it moves
-    nothing there.
+    """Applies the occurrence to `recent`, the last commit of this process (`RecentJobs.recall`); None if the occurrence
+    does not change `recent`.
 
     After None or Conflict the caller reads the job and calls `transition`. Raises Conflict if `recent` is outdated
     (Race recent): as after any lost race, the occurrence may have been committed before. Raises LedgerUnavailable and

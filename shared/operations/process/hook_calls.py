@@ -39,7 +39,7 @@ class HookCalls:
         self._quiet_until: datetime | None = None
 
     def is_quiet(self, now: datetime) -> bool:
-        """Returns whether the queue refused a message in the last five seconds, so that callers do not try again yet."""
+        """Returns whether the queue refused a message in the last five seconds, so callers do not try again yet."""
         return self._quiet_until is not None and now < self._quiet_until
 
     def be_quiet(self, now: datetime) -> None:

@@ -88,7 +88,7 @@ class Readiness:
 
 
 def sweeper_late(mark: SweepMark | None, now: datetime) -> bool:
-    """Returns whether the last sweep is too old. An app without any sweep counts as new."""
+    """Returns whether the last sweep ended more than five minutes ago. An app without any sweep counts as new."""
     return mark is not None and now - mark.ended_at > SWEEPER_LATE_AFTER
 
 

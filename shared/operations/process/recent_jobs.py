@@ -1,7 +1,7 @@
 """The last commit of this process for each job: the next decision uses it without a read, under its ETag (R1).
 
-It may be outdated, since other processes commit too. So no response uses it. A transition is tried on it, and the
-ledger refuses an outdated ETag (Race recent); every other outcome is decided on a fresh read.
+That commit may be outdated, since other processes commit too. So no response uses it. A transition is tried on it, and
+the ledger refuses an outdated ETag (Race recent); every other outcome is decided on a fresh read.
 """
 
 from __future__ import annotations

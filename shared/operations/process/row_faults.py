@@ -1,4 +1,4 @@
-"""Rows at which work of this process fails: the duration of each failure, and the rows that already have an incident."""
+"""Rows at which work of this process fails: their failing times, and the rows that have an incident."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RowFaults:
     def lasts(self, row: str, fault: Exception, now: datetime) -> bool:
         """Returns whether the next try at the row fails too: by the kind of fault, or after an hour of failures.
 
-        A dependency that does not respond shows nothing about a row, even in a long outage.
+        A dependency that does not respond shows nothing about a row, in an outage of any length.
         """
         if isinstance(fault, _LASTING) or not isinstance(fault, (Transient, *_MAY_PASS)):
             return True
@@ -52,7 +52,7 @@ class RowFaults:
         return self.note_failure(row, now) >= LASTS_AFTER
 
     def note_failure(self, row: str, now: datetime) -> timedelta:
-        """Records a failure of the work at the row. Returns the time for which the work has failed without a success."""
+        """Records a failure of the work at the row. Returns the time for which it has failed without a success."""
         if len(self._failing) >= _MAX_FAILING:
             self._failing.clear()
         since, last = self._failing.get(row, (now, now))

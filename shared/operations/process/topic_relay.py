@@ -1,8 +1,8 @@
 """Relays the feeds to the topic `lucius-events`: each event at least once, in its tenant's order (R80).
 
-HEAD's `sent` is the number of the last relayed event of a tenant's feed. It is stored after the send, with the tenant's
-next transaction or half a minute later. So a crash in between repeats events and skips none. An unreachable topic
-delays nothing else: a task of the process tries again, and `prune` finds events that no process knows of (R81).
+HEAD's `sent` is the number of the last relayed event of a tenant's feed. `sent` is stored after the send, with the
+tenant's next transaction or half a minute later. So a crash in between repeats events and skips none. An unreachable
+topic delays nothing else: a task of the process tries again, and `prune` finds events that no process knows of (R81).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Tenant:
         return not self.is_unread and self.sent >= self.number
 
     def fall_behind(self, now: datetime) -> None:
-        """Drops the waiting events, which would fill the memory. They are read from the feed once the topic responds
+        """Drops the waiting events, which would fill the memory. They are read from the feed when the topic responds
         again.
         """
         self.behind_since = self.behind_since or (self.at_hand[0].at if self.at_hand else now)

@@ -75,7 +75,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of a change of a rule, counted up to a thousand jobs. The counts are None for a rule for every tenant."""
+    """The effect of a change of a rule, counted up to a thousand jobs. Counts are None for a rule for every tenant."""
 
     changed: Changed
     #: waiting jobs that would start at once
@@ -200,7 +200,7 @@ async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, b
 
 
 async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
-    """Closes the quota's breaker and drops its ends. A closed breaker stays as it is (R62). Raises NoBreaker,
+    """Closes the quota's breaker and drops the counted ends. A closed breaker stays as it is (R62). Raises NoBreaker,
     Transient.
     """
     directory, over_all = await admission_turns.read_directory(context), gate.kind is GateKind.PLATFORM_TYPE

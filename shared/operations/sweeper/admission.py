@@ -87,7 +87,7 @@ async def _is_owed(one: Pass, tenant: str) -> bool:
 
 
 async def allocate_due(one: Pass, is_over: IsOver) -> None:
-    """Allocates each quota over all tenants with a due allocation, and starts the jobs that it admits."""
+    """Allocates each quota over all tenants with a due allocation, and starts the admitted jobs."""
     known = await read_directory(one.context)
     one.gates += known.over_all.values()
     quotas = [state.gate for state in known.over_all.values()]
@@ -143,7 +143,7 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
 
 
 async def settle_before_sleep(context: Context, tenant: str) -> bool:
-    """Returns whether a tenant without living jobs can sleep: its counts have no ended job. Raises
+    """Returns whether a tenant without living jobs can sleep: the tenant's counts have no ended job. Raises
     LedgerUnavailable.
     """
     if not (await read_directory(context)).concerns(tenant) or not await context.admissions.list_freed(

@@ -33,7 +33,7 @@ def breaker_state(state: GateState, now: datetime) -> int:
 
 
 def set_breaker_gauges(share: SweeperShare, gates: Iterable[GateState], now: datetime) -> None:
-    """Sets the worst breaker state of the share's quotas for each job type; 0 if the job type no longer has a breaker."""
+    """Sets the worst breaker state of the share's quotas for each job type; 0 if a type no longer has a breaker."""
     worst: dict[str, int] = {}
     for state in gates:
         if "breaker" in state.gate.kind.limits:

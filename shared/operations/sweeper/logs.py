@@ -2,10 +2,10 @@
 
 Each sweep compares the quotas in the admission states that it read, the rules for every tenant, and the incidents that
 were opened last. The first sweep of an hour also compares the admission states of sleeping tenants and each incident in
-the list of open ones. It deletes closed incidents from that list (R64). A log that a feed is known to have is not read.
+the list of open ones. That sweep deletes closed incidents from that list (R64). A log that a feed is known to have is
+not read.
 
-That sweep also removes tenants from the directory that have no settings any more, such as after a hold that ended by
-time.
+It also removes tenants without settings from the directory, such as after a hold that ended by time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Deletes old entries of quota logs, old closed incidents and old usage once a day (R88). Lets the sweeper archive jobs
 that it could not find (R21).
 
-A log loses entries older than `LUCIUS_CHANGE_LOG_DAYS`, but the last of them stays. It has the state in which the first
-younger entry was written, and the hash that the younger one continues. So a log is never empty, and its numbers and
-hashes continue. An entry that the feed does not have yet stays, with all later ones (R79).
+A log loses entries older than `LUCIUS_CHANGE_LOG_DAYS`, but the last of them stays. The last old entry has the state in
+which the first younger entry was written, and the hash that the younger entry continues. So a log is never empty, and
+its numbers and hashes continue. An entry that the feed does not have yet stays, with all later ones (R79).
 
 Each call deletes rows from the oldest on, and starts at another tenant. So an interrupted call, or one that meets
 another call, leaves the rest to the next day, and no tenant is always the last.
