@@ -102,8 +102,8 @@ def caller_from_claims(
 
     Scopes are in `scp`, `scope` (RFC 9068 2.2.3; both text, separated by spaces) or `roles` (a list). `orch:admin` and
     the roles over all tenants, `all_tenants_role` with `:read` or `:operate`, are accepted in `roles` only. Raises
-    TokenInvalid if the source is not plain text. Raises TenantMissing if the token does not name exactly one tenant. A
-    caller with a role over all tenants then has no tenant of its own, and the function does not raise.
+    TokenInvalid if the source is not plain text. Raises TenantMissing if the token does not name exactly one tenant,
+    except that a caller with a role over all tenants then has no tenant.
     """
     roles = words_of(claims.get("roles"))
     requested = (words_of(claims.get("scp")) | words_of(claims.get("scope"))) - _BY_ROLE_ONLY

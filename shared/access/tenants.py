@@ -110,7 +110,7 @@ def _check_plain(claimed: object, claim: str) -> str:
 
 
 def _leaves_groups_out(claims: Mapping[str, Any]) -> bool:
-    """Returns whether the token omits groups: Entra's overage, which has a URL to read them (no such call is made)."""
+    """Returns whether the token omits groups: Entra's overage has a URL of the groups, which the app does not read."""
     elsewhere = claims.get("_claim_names")
     return bool(claims.get("hasgroups")) or (isinstance(elsewhere, Mapping) and "groups" in elsewhere)
 

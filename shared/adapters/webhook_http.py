@@ -241,8 +241,8 @@ def _class_of(wrong: Exception) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """Returns the requested wait: seconds, or a time relative to the response's `Date` (RFC 9110, 10.2.3). None:
-    neither.
+    """Returns the requested wait: seconds, or a time relative to the response's `Date` (RFC 9110, 10.2.3). None if the
+    header is neither.
     """
     text = headers.get("Retry-After", "").strip()
     if _SECONDS.fullmatch(text):

@@ -2,7 +2,7 @@
 
 The first EVENT has a digest of the rows as created, and each later EVENT has the columns that it changed. All form one
 hash chain, and JOB stores its head, so the head's hash covers every column. A forger who rewrites all rows must also
-change the head, which can be compared with a head that was noted before.
+change the head, which an auditor can compare with a head that was recorded earlier.
 """
 
 from __future__ import annotations

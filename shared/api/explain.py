@@ -125,9 +125,11 @@ def explain(
 ) -> Explanation:
     """Explains the condition that the job waits for, and the effect of each possible next event.
 
-    `last`: event of its last transition. `directives_ahead`: number of directives ahead of the job's own on the bus,
-    `MAX_SHOWN` for any larger number. None if the job's directive is not there or the lane was not read. `standing`:
-    the job's queue position, None if the job is in no queue. `missing`: the job's dependencies that have not ended.
+    `last`: event of the job's last transition. `standing`: the job's queue position, None if the job is in no queue.
+    `missing`: the job's dependencies that have not ended.
+
+    `directives_ahead`: number of directives ahead of the job's own on the bus, `MAX_SHOWN` for any larger number. None
+    if the job's directive is not there or the lane was not read.
     """
     job = record.job
     step = next(iter(record.open_steps), None)
@@ -178,7 +180,7 @@ def explain(
 
 
 def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
-    """Returns the text about the jobs that a job waits for; without any, their ends are being counted."""
+    """Returns the text about the jobs that a job waits for. If all have ended, LUCIUS is still counting their ends."""
     if not missing:
         return f"the check of its {depends_on} dependencies"
     named = [f"{job_id} ({job.status})" for job_id, job in missing[:_NAMED] if job is not None]

@@ -238,8 +238,8 @@ async def _pages(table: Table, position: tuple[str, str] | None) -> AsyncIterato
 async def _read_consistent(table: Table, partition: str, rows: list[Entity]) -> list[Entity]:
     """Returns a job's rows as one transaction left them, since a transition during the read would mix two states.
 
-    If they stay inconsistent while JOB does not change, they are so in the table: one such job must not end every
-    export.
+    If the rows stay inconsistent while JOB does not change, they are inconsistent in the table too. They are exported
+    this way, so that one such job does not stop every export.
     """
     before = ""
     for _ in range(_READS):

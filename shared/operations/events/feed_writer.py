@@ -247,7 +247,7 @@ class _FeedWriter:
         return is_all
 
     def _is_first(self, hint: Hint) -> bool:
-        """Returns whether the job was created within the last minutes."""
+        """Returns whether the hint begins with the job's creation, at most ten minutes ago."""
         if hint.first != 1 or not hint.events:
             return False
         return self._context.clock.now() - datetime.fromisoformat(hint.events[0]["time"]) < _YOUNG

@@ -305,7 +305,7 @@ async def _reclaim(
     """Reclaims slots above the targets, and gives each admission state the state of the breaker. Returns the demands
     after it.
 
-    None: a later allocation has reclaimed from a tenant, or knows a later state of the breaker.
+    None if a later allocation has reclaimed from a tenant, or knows a later state of the breaker.
     """
 
     async def one(demand: Demand) -> Demand | None:

@@ -36,8 +36,8 @@ async def record_ends(
     demands: Sequence[Demand],
     opened: list[GateState],
 ) -> AllocationRecord:
-    """Returns the allocation record with its breaker after the ends in `demands`, of tenants in the record or new to
-    it.
+    """Returns the allocation record with its breaker after the ends in `demands`, of tenants in the record and of new
+    tenants.
 
     Writes and publishes a change first, and adds a quota whose breaker opened to `opened`. Raises Conflict if another
     process changed it, and other LuciusErrors.

@@ -1,4 +1,4 @@
-"""Reads messages that wait on a job's lane, before a silence counts and for `explain` (R8)."""
+"""Reads messages that wait on a job's lane, for `explain` and before a silence counts as a failure (R8)."""
 
 from __future__ import annotations
 

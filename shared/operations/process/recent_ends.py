@@ -106,7 +106,9 @@ class RecentEnds:
             self._purged.pop(oldest, None)
 
     def _take(self, tenant: str, now: datetime) -> list[Ended]:
-        """Takes at most `MAX_CLEARED` ends that are old enough, the oldest first. Each is returned once."""
+        """Takes at most `MAX_CLEARED` ends that are at least ten seconds old, the oldest first. Each end is returned
+        once.
+        """
         kept = self._kept.get(tenant)
         taken: list[Ended] = []
         while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:

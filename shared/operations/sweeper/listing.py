@@ -89,8 +89,8 @@ async def continue_survey(
 ) -> Found:
     """Continues the survey of the tenants until the time is over, with at least 256 jobs.
 
-    A job that has ended, and not in the index, is due at `due_at`. A tenant or a job that cannot be read is skipped and
-    does not stop the survey. Race relist: safe during normal work and another sweep. Raises nothing.
+    A job that has ended in the ledger but not in the index is due at `due_at`. A tenant or a job that cannot be read is
+    skipped and does not stop the survey. Race relist: safe during normal work and another sweep. Raises nothing.
     """
     found = Found(begin_survey(before, context.clock.now()))
     await _Part(context, found, is_over, due_at).read(tenants)

@@ -141,7 +141,7 @@ async def postpone(context: Context, active: ActiveRow, until: datetime) -> None
 async def _repair_staged(
     context: Context, orchestrations: Orchestrations, stored: Stored, active: ActiveRow, report: SweepReport
 ) -> None:
-    """Repairs a waiting job: the process that created, admitted or called it died, or it waited for too long."""
+    """Repairs a waiting job: the process that created, admitted or called it died, or the job has expired."""
     job, now = stored.record.job, context.clock.now()
     expired = job.expires_at is not None and job.expires_at <= now
     report.add_action(job.job_id, RepairKind.END if expired else RepairKind.ADMIT)
@@ -268,7 +268,7 @@ async def _catch_up(
 ) -> Looks:
     """Settles overdue steps of a living orchestration that is behind, then wakes it to check the ledger.
 
-    An orchestration that ignored several wake-ups is replaced, whatever state the engine reports (R18).
+    An orchestration that ignored `silent_looks` wake-ups is replaced in any state that the engine reports (R18).
     """
     record = stored.record
     if any(_may_have_died(step, record.job, report) for step in overdue):
