@@ -149,7 +149,7 @@ def _actor(claims: Mapping[str, Any]) -> str:
     """Returns `user:ID`, `app:ID`, or `caller:ID` if the token has no kind; never a person's name.
 
     ID is the directory's object id (`oid`), which an administrator can look up: Entra's `sub` differs between
-    applications. Without `oid` it is `sub`. The kind distinguishes it from `system` and `service:...`.
+    applications. Without `oid`, ID is `sub`. The kind distinguishes an actor from `system` and `service:...`.
     """
     subject = str(claims["sub"])
     object_id = claims.get("oid")

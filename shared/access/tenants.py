@@ -51,7 +51,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     """Returns the normalised tenant of a token whose signature is valid.
 
     Roles `tenant:NAME` and mapped values come first and must agree. Without them, the rules' claim applies. Raises
-    TenantMissing if they name no tenant or more than one.
+    TenantMissing if the token names no tenant or more than one.
     """
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # an omitted group might name another tenant

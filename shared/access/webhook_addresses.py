@@ -132,7 +132,7 @@ class AddressPolicy:
 def listed_host(entry: str) -> str:
     """Normalises an entry of the list: `HOST`, `HOST:PORT` or `HOST:*`, with or without `TENANT@`. Default port: 443.
 
-    Raises ValueError if it is not a valid entry.
+    Raises ValueError for an invalid entry.
     """
     # the last one, since a tenant's name can have an @ and a host cannot
     tenant, at, entry = entry.rpartition("@")

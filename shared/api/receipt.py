@@ -218,9 +218,9 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     """Counts the directives, replies, table requests and episodes of the job, each with the bound for a job without
     faults.
 
-    The counts come from rows. They include committed transactions without the sweeper's own `check_at`, and replies with
-    an EVENT row. A heartbeat that renewed no lease has no EVENT row. They also include directives that the bus accepted
-    at the first call, since the bus drops a second one with the same message id.
+    The counts come from rows. They include committed transactions without the sweeper's own `check_at`, and replies
+    with an EVENT row. A heartbeat that renewed no lease has no EVENT row. They also include directives that the bus
+    accepted at the first call, since the bus drops a second one with the same message id.
 
     Reads and episodes leave no row, so the number that the events needed is counted. `beyond`: events that a job
     without faults does not have.

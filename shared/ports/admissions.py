@@ -101,13 +101,13 @@ class QuotaDirectory(Protocol):
         """Returns all rows."""
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        """Adds a tenant that has quotas of its own from now on. Writes nothing if it is already there.
+        """Adds a tenant that has quotas of its own from now on. Writes nothing if the tenant is already there.
 
         Raises Contended, Undecodable.
         """
 
     async def remove_tenant(self, tenant: str) -> None:
-        """Removes a tenant. Writes nothing if it is not there. Raises Contended, Undecodable."""
+        """Removes a tenant. Writes nothing if the tenant is not there. Raises Contended, Undecodable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         """Writes a quota's limits for every tenant. `rule` None removes the limits."""

@@ -32,8 +32,8 @@ class BulkKey:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkSlot:
-    """One of a tenant's slots. Each RUNNING bulk operation has one, and keeps it after its end until another one takes
-    it.
+    """One of a tenant's slots. Each RUNNING bulk operation has a slot, and keeps the slot after its end until another
+    bulk operation takes it.
     """
 
     #: number of the slot, from 0 on
@@ -89,8 +89,8 @@ class Bulks(Protocol):
     async def find_key(self, tenant: str, key: str) -> BulkKey | None: ...
 
     async def write(self, change: BulkWrite) -> StoredBulk:
-        """Writes under the bulk operation's ETag. Raises Conflict or AlreadyExists if it, or one of the rows, has
-        changed.
+        """Writes under the bulk operation's ETag. Raises Conflict or AlreadyExists if the bulk operation or one of the
+        rows has changed.
         """
 
     async def work(self, tenant: str, bulk_id: str, *, limit: int) -> list[Work]:

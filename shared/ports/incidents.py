@@ -1,4 +1,6 @@
-"""Incidents: those of jobs in their tenant's partition, the others and the list of open ones in one of all tenants."""
+"""Incidents: those of jobs in their tenant's partition, the others and the list of open ones in the partition of all
+tenants.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ class Incidents(Protocol):
         """Deletes an incident from the list of open ones; with `etag`, unless it was added again. Idempotent."""
 
     async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
-        """Opens an incident without a job. Returns `False` if one of its kind and subject is open, or it was opened
-        before.
+        """Opens an incident without a job. Returns `False` if an incident of its kind and subject is open, or if this
+        incident was opened before.
 
         `now`: time of its entry in the list of open ones. Default: its opening time.
         """

@@ -22,7 +22,7 @@ class Reach:
 
     def takes(self, tenant: str | None) -> bool:
         """Returns whether the tenant's job can be read. Raises TenantForbidden if the request changes jobs and the
-        caller can only read this one.
+        caller can only read this job.
         """
         if self._moving and self._caller.may_see(tenant):
             self.check_move(tenant)

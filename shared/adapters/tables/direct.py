@@ -196,7 +196,7 @@ def _is_passing(method: str, status: int) -> bool:
 def _retry_after_s(answer: _Answer, at_most_s: float) -> float | None:
     """Returns the requested wait, at most `at_most_s`; None without `Retry-After`, 0 if it is not a number.
 
-    A longer wait would block a request, and the tenant's turn with it.
+    A longer wait blocks the request and the tenant's turn.
     """
     asked = answer.headers.get("Retry-After")
     if not asked:

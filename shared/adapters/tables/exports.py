@@ -135,7 +135,7 @@ class TablesExports:
         await self._files.put_bytes(manifest_blob(manifest.name), manifest.text().encode())
 
     async def _export(self, manifest: Manifest, part_of: TablePart, is_over: Callable[[], bool]) -> bool:
-        """Exports the table. Returns whether it is done."""
+        """Exports the table. Returns whether its export is complete."""
         table = await self._account.table(self._names[part_of.role])
         if not part_of.read and not await self._export_rows(manifest, part_of, table, is_over):
             return False
@@ -171,9 +171,9 @@ class TablesExports:
         self, manifest: Manifest, part_of: TablePart, table: Table, is_over: Callable[[], bool]
     ) -> bool:
         """Exports events that were added to each feed during its read, since the rows with a job's position in the feed
-        are read later. Returns whether it is done.
+        are read later. Returns whether all these events are exported.
 
-        It makes one query per feed; `manifest.feeds` has the remaining ones, so that the next run continues there.
+        Makes one query per feed. `manifest.feeds` has the remaining feeds, so that the next run continues there.
         """
         part = _Open()
         for partition, last in list(manifest.feeds.items()):

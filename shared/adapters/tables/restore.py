@@ -143,8 +143,9 @@ class Restore:
         """Returns the rows to restore for an index row of a tenant. A partition is read in key order: ACTIVE, CLAIM,
         DUE, LIST.
 
-        A job that was created during the read lacks the first ones, so it is left out; its request can be sent again. A
-        DUE row that moved or was deleted during the read is missing, so each ACTIVE row creates its own.
+        A job that was created during the read lacks the first of these rows, so the job is left out. A caller can send
+        its request again. A DUE row that moved or was deleted during the read is missing, so each ACTIVE row creates
+        its own.
         """
         kind = row["RowKey"].partition(":")[0]
         if kind == "DUE":

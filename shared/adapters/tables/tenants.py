@@ -1,4 +1,6 @@
-"""The tenants that ever posted, one row each with the end of its sleep: the sweeper reads only awake ones."""
+"""The tenants that ever posted, one row each with the time until which the tenant sleeps. The sweeper reads only awake
+tenants.
+"""
 
 from __future__ import annotations
 

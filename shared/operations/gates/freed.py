@@ -237,7 +237,7 @@ async def _write_turn(
 
 
 async def release_slot(context: Context, job: Job) -> bool:
-    """Frees the slot of an ended job. Returns whether it had one. Its ACTIVE row stays until its dependants are
+    """Frees the slot of an ended job. Returns whether the job had a slot. Its ACTIVE row stays until its dependants are
     notified.
 
     Raises Contended, LedgerUnavailable.

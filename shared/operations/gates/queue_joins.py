@@ -1,4 +1,4 @@
-"""Adds accepted jobs to their tenant's waiting queue, once their rows exist (R48, R49).
+"""Adds accepted jobs to their tenant's waiting queue, after their rows exist (R48, R49).
 
 Jobs of one tenant that wait in one process are decided in order and written in one transaction.
 """

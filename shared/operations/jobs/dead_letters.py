@@ -136,9 +136,9 @@ async def incident_of_job(context: Context, job: Job) -> Incident | None:
 
 async def list_open(context: Context, job: Job) -> bool:
     """Adds the incident that the job's end opened to the list of open ones, and sends the incident's hint. Returns
-    whether the list has it.
+    whether the list has the incident.
 
-    Logs a fault; the sweeper then adds it when it clears the job.
+    Logs a fault; the sweeper then adds the incident when it clears the job.
     """
     if (found := incident_of(job)) is None:
         return True

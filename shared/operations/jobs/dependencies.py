@@ -1,4 +1,4 @@
-"""Finds the dependencies of a new job, and marks them so that their ends notify it (R53)."""
+"""Finds the dependencies of a new job, and marks them so that their ends notify the new job (R53)."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
 async def mark(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
     """Marks each dependency of this job, or counts it now if it has ended.
 
-    Either the mark is written before the end, so the end notifies this job; or the mark finds the end. If a dependency
-    cannot be read, marks the others first. Raises Contended, LedgerUnavailable, ArchiveGone, ArchiveInvalid.
+    If the mark is written before the end, the end notifies this job. A later mark finds the end. If a dependency cannot
+    be read, marks the others first. Raises Contended, LedgerUnavailable, ArchiveGone, ArchiveInvalid.
     """
     job, faults = stored.record.job, list[Exception]()
 

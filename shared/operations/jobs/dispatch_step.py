@@ -110,8 +110,8 @@ def _is_next(recent: Stored, step_id: str, instance_id: str, now: datetime) -> b
     """Returns whether the last commit of this process leads to an attempt or has one to send, so that no read is
     needed.
 
-    Until an attempt is late, only a control of another process can have moved the job. The directive could as well have
-    been sent before it.
+    Until an attempt is late, only a control of another process can have moved the job. Such a control can also follow
+    the sending of the directive.
     """
     verdict, step = verdict_for(recent.record, step_id, instance_id, now), recent.record.step(step_id)
     if verdict.kind is VerdictKind.AWAIT_ACK and step is not None:

@@ -44,7 +44,7 @@ async def redrive_job(
 
     If a job never began because of its dependencies, the new job waits for them again, or for their redrives. With
     `ignore_dependencies` it waits for no job. Raises JobNotFound, JobArchived, NotRedrivable, LimitReached, Overloaded,
-    Transient, and RequestInvalid if today's policy no longer allows its references.
+    Transient, and RequestInvalid if today's policy no longer allows the job's references.
     """
     old = await context.ledger.read(job_id)
     if old is None:

@@ -79,10 +79,11 @@ def run_of(context: Context, record: Record) -> Run | None:
 
 
 async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
-    """Returns at most `limit` bytes after a position: of its attempt, and then of the next attempt with a log.
+    """Returns at most `limit` bytes after a position: of the position's attempt, and then of the next attempt with a
+    log.
 
-    The log of an attempt is complete once a later attempt has one: the runner closes it first. Raises RunsUnavailable,
-    and ValueError for a position in an attempt that does not exist.
+    The log of an attempt is complete if a later attempt has a log, since the runner closes the earlier log first.
+    Raises RunsUnavailable, and ValueError for a position in an attempt that does not exist.
     """
     if at.attempt > run.last_attempt:
         raise ValueError(str(at))

@@ -50,8 +50,8 @@ class HookCalls:
         """Reserves a slot for one call. Yields `False` if the endpoint or the tenant can have no further slot, or if
         the process already posts the delivery.
 
-        A tenant gets another slot only while it uses fewer than are free. So with slow endpoints one tenant has at most
-        half of the slots. Each next tenant has half of the rest: 8, 4, 2, 1 and 1.
+        A tenant gets another slot only while it uses fewer slots than are free. So with slow endpoints one tenant has
+        at most half of the slots. Each next tenant has half of the rest: 8, 4, 2, 1 and 1.
         """
         tenant = delivery[0]
         free = PLACES - self._of_tenants.total()

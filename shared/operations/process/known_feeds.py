@@ -68,7 +68,7 @@ class KnownFeeds:
 
 
 class ComparedLogs:
-    """The log entries of quotas and incidents that the feeds are known to have; a feed never has fewer later (R79)."""
+    """The log entries of quotas and incidents that the feeds are known to have. A feed never loses them (R79)."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()

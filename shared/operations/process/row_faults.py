@@ -1,4 +1,4 @@
-"""Rows at which work of this process fails: their failing times, and the rows that have an incident."""
+"""The failures of this process's work at rows, and the rows that have an incident."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Creates the incident of a breaker that opened: by a call right after the opening, else by the sweeper (R63).
 
-No job and no allocation waits for it. The quota's log has each opening, so a breaker that has already closed gets its
-incident too. The incident's id is made from the opening, so the call and the sweeper make one incident.
+No job and no allocation waits for the incident. The quota's log has each opening, so a breaker that has already closed
+gets its incident too. The incident's id is made from the opening, so the call and the sweeper make one incident.
 """
 
 from __future__ import annotations

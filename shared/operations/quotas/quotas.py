@@ -1,8 +1,8 @@
 """Changes a quota: its rule, a hold, a throttle, a resume, a reset of its breaker (R48, R52, R62).
 
-Each change is one write of the tenant's admission state, with its log entry, under the state's ETag. Jobs that it lets
-start are admitted right after. The rules for every tenant are in the admission state of tenant `*`, which has no jobs.
-They are also in the directory, from which all processes read them.
+Each change is one write of the tenant's admission state, with its log entry, under the state's ETag. Jobs that the
+change lets start are admitted immediately afterwards. The rules for every tenant are in the admission state of tenant
+`*`, which has no jobs. They are also in the directory, from which all processes read them.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ async def delete_rule(
 ) -> Changed:
     """Removes the quota's own rule; a rule for every tenant then applies.
 
-    Raises GateNotFound if it has none, RuleChanged, Contended, LedgerUnavailable.
+    Raises GateNotFound if the quota has no rule of its own, RuleChanged, Contended, LedgerUnavailable.
     """
 
     def alter(state: GateState, now: datetime) -> GateState:

@@ -1,10 +1,10 @@
 """The survey: updates the rows of living jobs and counts them, page by page.
 
 A transition is one transaction in the ledger. LIST and ACTIVE rows of a job are in another partition, and are written
-when the job is created and when it ends. The survey compares the two.
+when the job is created and when it ends. The survey compares these rows with the ledger.
 
-When its time is over, the next sweep continues it, also within a tenant. So lists and gauges are as old as the sweeps
-that one survey takes.
+When the survey's time is over, the next sweep continues the survey, also within a tenant. So lists and gauges are as
+old as the sweeps that one survey takes.
 """
 
 from __future__ import annotations

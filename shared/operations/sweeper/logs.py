@@ -5,7 +5,8 @@ were opened last. The first sweep of an hour also compares the admission states 
 the list of open ones. That sweep deletes closed incidents from that list (R64). A log that a feed is known to have is
 not read.
 
-It also removes tenants without settings from the directory, such as after a hold that ended by time.
+The first sweep of an hour also removes tenants without settings from the directory, such as after a hold that ended by
+time.
 """
 
 from __future__ import annotations

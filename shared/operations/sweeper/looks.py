@@ -65,8 +65,8 @@ async def _in_turns(
     serve: Callable[[_Piece], Awaitable[None]],
     is_over: IsOver,
 ) -> str | None:
-    """Serves the tenants in turns. A tenant whose rows cannot be listed delays no other; the sweep fails for it at its
-    end.
+    """Serves the tenants in turns. A tenant whose rows cannot be listed delays no other. After all other work, the
+    sweep raises the fault of that tenant.
     """
 
     async def list_due(tenant: str, limit: int) -> Sequence[_Piece]:

@@ -165,7 +165,7 @@ async def _repair_staged(
 
 async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
     """Schedules the next check after a check. A job that was set aside without a due action sleeps. The survey of each
-    sweep reads it, and finds an action once the job has moved.
+    sweep reads it, and finds an action after the job has moved.
     """
     row, now = await context.index.read_active(active.tenant, active.job_id), context.clock.now()
     if row is None or row.check_at != active.check_at:
@@ -181,8 +181,8 @@ async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
 async def _withdraw(
     context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport, now: datetime
 ) -> None:
-    """Withdraws a creation that died after its idempotency record. Race tombstone: it is written first, so that a late
-    creator cannot continue.
+    """Withdraws a creation that died after its idempotency record. Race tombstone: the tombstone is written first, so
+    that a late creator cannot continue.
     """
     if active.created_at + WITHDRAW_AFTER > now:
         if not report.dry_run:

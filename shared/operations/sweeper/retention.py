@@ -138,8 +138,8 @@ def _make_archived_row(job: Job, written: bytes, at: datetime) -> ArchivedRow:
 def archive_name(job: Job, sha256: str) -> str:
     """Returns `{tenant}/{yyyymm of creation}/{job id}.{digest}.json`, the blob of an audit bundle.
 
-    Race sweeps: a sweeper that read the job before a late reply must not replace the bundle that another one wrote
-    after it. So the name has a part of the digest.
+    Race sweeps: a sweeper that read the job before a late reply must not replace the bundle that another sweeper wrote
+    after that reply. So the name has a part of the digest.
     """
     return f"{encode_key(job.tenant)}/{job.created_at:%Y%m}/{job.job_id}.{sha256[:16]}.json"
 

@@ -2,8 +2,8 @@
 (R85).
 
 The row decides: a message with another `tries` than its row, or of a webhook that waits, does nothing. The request is
-sent first and the result written afterwards. So after a crash it is sent again under the same `webhook-id`: at least
-once. The sweeper replaces lost messages.
+sent first and the result written afterwards. So after a crash the request is sent again under the same `webhook-id`: at
+least once. The sweeper replaces lost messages.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ _LINES = {
 
 
 async def deliver(context: Context, call: DeliveryCall) -> None:
-    """Does the requested action, if it is still due by its rows. Raises no error of LUCIUS: the sweeper sends
-    it again.
+    """Does the requested action, if it is still due by its rows. Raises no error of LUCIUS: the sweeper sends the
+    message again.
     """
     if context.events is None or context.webhooks is None:
         return

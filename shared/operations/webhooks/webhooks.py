@@ -251,7 +251,7 @@ async def list_hook_log(context: Context, tenant: str, hook_id: str) -> list[Hoo
 async def list_deliveries(
     context: Context, tenant: str, hook_id: str, *, state: DeliveryState | None, after: str | None, limit: int
 ) -> tuple[list[Delivery], str | None]:
-    """Returns a page and the cursor of the next one; None if there is none.
+    """Returns a page and the cursor of the next page. The cursor is None if no page follows.
 
     Waiting deliveries come first, the oldest event first, in the order of their tries; then ended ones, the newest
     event first. Raises WebhooksOff, HookNotFound, FilterInvalid for an invalid cursor, LedgerUnavailable.
