@@ -163,7 +163,7 @@ def _head_entity(partition: str, head: DayHead) -> dict[str, Any]:
 
 
 def _seen_entity(partition: str, key: str, seq: int, at: datetime | None) -> dict[str, Any]:
-    """Makes a SEEN row. For an incident without a job, the row has the time by which `forget_incidents` finds old rows."""
+    """Makes a SEEN row. For an incident without a job, the row has the time that `forget_incidents` compares."""
     row = {**row_at(partition, seen_row(key)), "seq": seq}
     return {**row, "at": at} if at is not None and find_opening_time(key) is not None else row
 
