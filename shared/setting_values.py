@@ -139,7 +139,7 @@ def days(value: str) -> float:
 
 
 def days_from(least: float) -> Callable[[str], float]:
-    """Returns a parser of days, at least this many."""
+    """Returns a parser of days, at least `least`."""
 
     def parse(value: str) -> float:
         if (parsed := days(value)) < least:

@@ -275,7 +275,7 @@ def quota_over_all(
 ) -> Quota:
     """Makes the state of a quota over all tenants, with the parts of the tenants that the caller sees.
 
-    `shows_reasons`: whether hold and throttle have their reason and actor, which may concern other tenants.
+    `shows_reasons`: includes the reasons and actors of hold and throttle, which may concern other tenants.
     """
     divided = state.gate.kind in ALLOCATED
     whole = quota(AdmissionState(tenant=EVERY, counted_at=now), directory, state, now, None)

@@ -265,7 +265,7 @@ def _reads(before: Event | None, event: Event) -> int:
 
 
 def _by_result(event: Event) -> bool:
-    """Returns whether it is an attempt in a RESULT's transaction."""
+    """Returns whether the event recorded an attempt in a RESULT's transaction."""
     return event.type == EventType.ATTEMPT_RECORDED and event.source != "dispatch"
 
 

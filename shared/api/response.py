@@ -14,7 +14,7 @@ from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 
 
 class Response(BaseModel):
-    """A body of the API. A minor version may add members to it, so readers ignore those they do not know."""
+    """A body of the API. A minor version can add members, so readers must ignore unknown members."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 

@@ -74,7 +74,7 @@ def _cause(verdict: GateVerdict) -> str:
 
 
 def _hold(hold: Hold | None, *, names_actor: bool) -> str:
-    """Returns actor, times and reason. For a quota over all tenants without actor and reason, which may name a
+    """Returns actor, times and reason. For a quota over all tenants, leaves out actor and reason, which may name a
     tenant.
     """
     if hold is None:

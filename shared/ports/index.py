@@ -213,7 +213,7 @@ class Index(DeadLetters, Purging, Protocol):
 
         `replacing`: an expired idempotency record. If quotas concern the job, the transaction also has its `place` and
         the change of the `admission`; and a DEP row for each dependency. Raises AlreadyExists or Conflict if the
-        idempotency record exists, or the admission state changed (read again).
+        idempotency record exists, or the admission state changed; the caller then reads again.
         """
 
     async def reserve_together(
@@ -228,8 +228,8 @@ class Index(DeadLetters, Purging, Protocol):
         idempotency record, inserts ENDED.
 
         For a job that failed permanently it inserts DEAD, and for an incident INCIDENT with the first entry of its log.
-        `counted`: its tenant counts jobs, so a FREED row is inserted; returns whether it was. `purged`: earlier ends of
-        the tenant, moved as by `reschedule_clearing` in the same transaction.
+        `counted`: the job's tenant counts jobs, so a FREED row is inserted; returns whether it was. `purged`: earlier
+        ends of the tenant, moved as by `reschedule_clearing` in the same transaction.
 
         If the store permanently refuses a row, or one does not exist, the job is closed without it, and its ENDED row
         says `owed`. Idempotent. Raises Contended after a conflict at every try.
@@ -350,7 +350,7 @@ class Index(DeadLetters, Purging, Protocol):
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
         """Wakes the tenant, and writes ENDED rows of these ended jobs, at most 50, each due at its time.
 
-        Their LIST rows record it. Does nothing if one of the LIST rows does not exist.
+        The jobs' LIST rows record this clearing. Does nothing if one of the LIST rows does not exist.
         """
 
     async def finish_clearing(self, ended: EndedRow) -> None:
@@ -378,7 +378,8 @@ class Index(DeadLetters, Purging, Protocol):
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
     ) -> ListRow | None:
-        """Returns the row of one job in the list; None if there is none, or the job has another correlation id.
+        """Returns the row of one job in the list; None if the list has no such row, or the job has another correlation
+        id.
 
         Raises LedgerUnavailable.
         """

@@ -42,7 +42,9 @@ class Ledger(Protocol):
     """
 
     async def read(self, job_id: str) -> Stored | None:
-        """Reads JOB and STEPs in one query. None if the job does not exist. Raises DataLost if a part of it is lost."""
+        """Reads JOB and STEPs in one query. None if the job does not exist. Raises DataLost if a part of the job is
+        lost.
+        """
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         """Returns the number of the job's last event, and whether the job has ended; None if the job does not exist.

@@ -1,6 +1,6 @@
 """Messages that no job accepted: their ids and their store.
 
-An id is made from the message, so every delivery of a message is one row. It includes the time, so the row is found
+An id is made from the message, so every delivery of a message is one row. The id includes the time, so the row is found
 without a search: newest first within the partition of its day.
 """
 

@@ -113,7 +113,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class SweepPosition:
-    """The position at which a sweep stopped when its time was over; None if it was complete."""
+    """The position at which a sweep stopped when its time was over; None if the sweep was complete."""
 
     #: tenant whose due jobs come first in the next sweep
     look: str | None = None
@@ -127,7 +127,7 @@ class SweepPosition:
 
 
 def earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    """Returns the earlier of two times; None if there is neither."""
+    """Returns the earlier of two times; None if both are None."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 
@@ -182,7 +182,7 @@ class Answers(Protocol):
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
-    """Merges the marks of all shares into one, which is as old as the oldest. None if there are none."""
+    """Merges the marks of all shares into one, which is as old as the oldest. None if there are no marks."""
     each = list(marks)
     if not each:
         return None

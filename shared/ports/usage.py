@@ -65,7 +65,7 @@ class Usage(Protocol):
     async def read_folding(self, tenant: str, hour: datetime) -> Folding: ...
 
     async def write_folding(self, tenant: str, hour: datetime, folding: Folding | None) -> None:
-        """Records that the rollup is in progress. None if it is complete. Idempotent."""
+        """Records that the rollup is in progress. `folding` None means that the rollup is complete. Idempotent."""
 
     async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
         """Deletes rows of earlier hours, the oldest first."""

@@ -20,13 +20,13 @@ class WebhookSender(Protocol):
     """Posts to URLs that callers named, and to no other network (R86)."""
 
     def check(self, url: str, *, tenant: str) -> None:
-        """Checks the URL without resolving its host. `tenant`: its owner. Raises HookUrlRefused."""
+        """Checks the URL without resolving its host. `tenant`: owner of the URL. Raises HookUrlRefused."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         """Sends one request of at most 10 s, without redirects. A failure is in the result; nothing is raised.
 
-        `tenant`: owner of the URL, which can use the hosts listed for it. A name that never resolves delays no other
-        tenant.
+        `tenant`: owner of the URL, which can use the hosts listed for the tenant. A name that never resolves delays no
+        other tenant.
         """
 
 
@@ -52,7 +52,7 @@ def encode_call(call: DeliveryCall) -> bytes:
 
 
 def decode_call(body: bytes) -> DeliveryCall | None:
-    """Decodes a call. None if it is not a call, or it is of a later release."""
+    """Decodes a call. None if the message is not a call or is of a later release."""
     try:
         values = parse_json(body)
     except ValueError:

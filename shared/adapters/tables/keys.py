@@ -79,7 +79,7 @@ def due_row(check_at: datetime, job_id: str) -> str:
 
 
 def due_before(instant: datetime) -> str:
-    """Returns the upper bound of the keys of DUE rows that are due by then."""
+    """Returns the upper bound of the keys of DUE rows that are due by that time."""
     # a 14th digit would sort the row before all others and make it due in every sweep
     return f"DUE:{min(_millis(instant), _FAR_FUTURE_MS):013d}"
 
@@ -128,7 +128,7 @@ def source_row(name: str) -> str:
 
 
 def fold_again_row(hour: datetime | None, tenant: str) -> str:
-    """Returns the key of an hour to sum up again, sorted by the hour. None means before every one."""
+    """Returns the key of an hour to sum up again, sorted by the hour. `hour` None means the key before every hour."""
     return f"REFOLD:{_hour(hour)}:{encode_key(tenant)}" if hour is not None else "REFOLD:"
 
 
@@ -221,7 +221,7 @@ def ended_row(clear_at: datetime, job_id: str) -> str:
 
 
 def ended_before(instant: datetime) -> str:
-    """Returns the upper bound of the keys of ENDED rows that are due by then."""
+    """Returns the upper bound of the keys of ENDED rows that are due by that time."""
     return f"ENDED:{_millis(instant):013d}"
 
 

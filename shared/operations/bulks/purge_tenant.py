@@ -1,6 +1,6 @@
 """Purges a tenant: deletes all its data in bounded steps, as a bulk operation (H5).
 
-First it deletes jobs older than the purge, each with its history, rows and blobs. Then it deletes the rows of the
+First the purge deletes jobs older than itself, each with its history, rows and blobs. Then it deletes the rows of the
 tenant itself. Each deletion is idempotent, and the remaining rows are the remaining work, so an interrupted purge
 continues with them.
 

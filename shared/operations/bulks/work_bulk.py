@@ -81,8 +81,8 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
 
 
 async def _take_turn(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> None:
-    """Reserves the bulk operation for this process. Raises Conflict if another process has it or it was cancelled;
-    LedgerUnavailable.
+    """Reserves the bulk operation for this process. Raises Conflict if another process has the bulk operation or it was
+    cancelled, and LedgerUnavailable.
     """
     stored = await _write(context, stored, replace(stored.bulk, look_at=context.clock.now() + _TURN))
     wait_s = 0
@@ -205,7 +205,7 @@ def _make_replay_request(bulk: Bulk, job_id: str) -> ReplayRequest:
 async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried]) -> StoredBulk:
     """Writes results and counts in one transaction, without results that another process has already written.
 
-    It does so also for a bulk operation that was cancelled in between, since the actions were done. Raises Contended.
+    Also writes them for a bulk operation that was cancelled in between, since the actions were done. Raises Contended.
     """
     for conflicts in range(MAX_TRIES):
         is_late = context.clock.now() >= stored.bulk.created_at + LASTS
