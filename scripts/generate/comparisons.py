@@ -63,17 +63,17 @@ def read() -> tuple[list[Judge], list[Difference]]:
 
 def judges() -> str:
     rows = ((one.subject, one.judge, f"{one.date}, {one.commit}", one.checks) for one in read()[0])
-    return markdown_table(("what", "compared with", "when, at commit", "checks"), rows)
+    return markdown_table(("part", "compared with", "date, commit", "checks"), rows)
 
 
 def staying() -> str:
     rows = ((one.subject, one.what, one.azure) for one in _in(State.STAYS))
-    return markdown_table(("", "what", "Azure"), rows)
+    return markdown_table(("part", "behavior", "in Azure"), rows)
 
 
 def not_known() -> str:
     rows = ((one.subject, one.what, one.why) for one in _in(State.NOT_KNOWN))
-    return markdown_table(("", "what", "way to find out"), rows)
+    return markdown_table(("part", "behavior", "known facts; way to find out"), rows)
 
 
 def _in(state: State) -> Iterable[Difference]:
