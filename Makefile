@@ -88,7 +88,7 @@ lint: setup-dev ## run ruff, mypy, import-linter and the checks of names, texts,
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 	@$(PY) scripts/retired_words.py
-	@$(PY) scripts/plain_english.py
+	@$(PY) -m scripts.plain_english
 	@$(PY) scripts/summaries.py
 	@$(PY) -m mkdocs build --strict
 

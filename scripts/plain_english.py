@@ -1,31 +1,28 @@
-"""`make lint`: no text for users has a phrase that docs/contributing/words.md refuses."""
+"""`make lint`: texts for users follow the rules of docs/contributing/words.md.
+
+No text has a refused phrase, a label such as "None: unlimited", or a sentence of more than 25 words. No docstring
+begins with a question word.
+"""
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-#: pages for users, and modules whose strings are shown to them: help, log lines, metrics, settings, reasons
-_PAGES = ("README.md", "docs/index.md", "docs/start", "docs/guides", "docs/reference", "docs/explanation")
-_MODULES = (
-    "packages/lucius-client/lucius_client/cli",
-    *(f"shared/{name}.py" for name in ("settings", "access_settings", "store_settings")),
-    *("shared/refusals.py", "shared/archive_refusals.py", "shared/setting_contradictions.py"),
-    *("shared/telemetry/lines.py", "shared/telemetry/metric_table.py", "shared/core/jobs/reasons.py"),
-)
-#: folders whose errors are details of problems, or messages to an operator
-_RAISING = ("shared", "triggers")
-#: packages with public docstrings
-_PACKAGES = tuple(f"packages/lucius-{name}" for name in ("client", "service", "checkout"))
-_DOCUMENT = "docs/openapi.json"
+from scripts.shown_texts import ROOT, shown_texts
+
+#: words in a sentence, at most; code counts as none, a link as its text
+LONGEST = 25
 _OPENINGS = '^ *"""((How|What|Where|Who)(ever)?|Whether|Which|Whose|Why|Nobody|Somebody) '
+_LABEL = re.compile(r"(?:^|[.;(|] )(?:None|[Nn]ull|[Ee]mpty|[Uu]nset|[Ww]ithout it|-?[01]): ")
+_CODE = re.compile(r"`[^`\n]*`")
+_TAG = re.compile(r"<[^>]*>")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+#: an end of a sentence, of a table's cell, of an item, of a paragraph
+_END = re.compile(r"(?<=[.?!:])\s+(?=[A-Z`\"(*])|(?<=[.?!])\*\*|\||\n\s*(?=[-*#\n\d])")
+_WORD = re.compile(r"[A-Za-z][\w'./-]*")
 
 
 def refused_phrases(words: str) -> re.Pattern[str]:
@@ -36,63 +33,21 @@ def refused_phrases(words: str) -> re.Pattern[str]:
     return re.compile(rf"\b({'|'.join(each)})\b", re.IGNORECASE)
 
 
-def texts_of(name: str, source: str) -> Iterator[tuple[int, str]]:
-    """Yields line and text of each text that a file shows to users; code of a page and JSON keys are left out."""
-    if name.endswith(".py"):
-        tree = ast.parse(source)
-        if name.startswith(_MODULES):
-            yield from _strings(tree)
-        elif name.startswith(_RAISING):
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Raise):
-                    yield from _strings(node)
-        if name.startswith(_PACKAGES):
-            yield from _docstrings(tree)
-    elif name == _DOCUMENT:
-        for text in _described(json.loads(source)):
-            yield 0, text
-    else:
-        plain = re.sub(
-            r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), source, flags=re.DOTALL | re.MULTILINE
-        )
-        yield from enumerate(re.sub(r"`[^`\n]*`", "", plain).splitlines(), 1)
-
-
-def _strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.lineno, node.value
-
-
-def _docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if not getattr(node, "name", "").startswith("_") and (text := ast.get_docstring(node)):
-            yield node.body[0].lineno, text
-
-
-def _described(document: Any) -> Iterator[str]:
-    if isinstance(document, dict):
-        yield from (document[key] for key in ("summary", "description") if isinstance(document.get(key), str))
-        document = list(document.values())
-    if isinstance(document, list):
-        for each in document:
-            yield from _described(each)
+def findings(text: str, refused: re.Pattern[str]) -> Iterator[str]:
+    """Yields the refused phrases, the labels and the long sentences of a text in Markdown."""
+    plain = _LINK.sub(r"\1", _TAG.sub("", _CODE.sub("`", text)))
+    yield from (repr(phrase[0]) for phrase in refused.finditer(plain))
+    yield from (f"label {label[0].strip(' .;(|')!r}: make it a sentence" for label in _LABEL.finditer(plain))
+    for sentence in _END.split(plain):
+        words = _WORD.findall(sentence or "")
+        if len(words) > LONGEST:
+            yield f"{len(words)} words, at most {LONGEST}: {' '.join(words[:6])} ..."
 
 
 def main() -> int:
-    """Prints the refused phrases and openings of docstrings. Returns 1 if there are any."""
+    """Prints the findings. Returns 1 if there are any."""
     refused = refused_phrases((ROOT / "docs" / "contributing" / "words.md").read_text("utf-8"))
-    pages = (f"{each}/*.md" if "." not in each else each for each in _PAGES)
-    names = ["git", "ls-files", *pages, *_MODULES, *(f"{each}/*.py" for each in (*_RAISING, *_PACKAGES)), _DOCUMENT]
-    files = subprocess.run(names, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    wrong = [
-        f"{name}:{line}: {phrase[0]!r}"
-        for name in sorted(set(files))
-        for line, text in texts_of(name, (ROOT / name).read_text("utf-8"))
-        for phrase in refused.finditer(text)
-    ]
+    wrong = [f"{name}:{line}: {each}" for name, line, text in shown_texts() for each in findings(text, refused)]
     openings = ["git", "grep", "-nE", _OPENINGS, "--", "*.py"]
     wrong += subprocess.run(openings, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
     print(*wrong, sep="\n", end="\n" if wrong else "")

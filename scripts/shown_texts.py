@@ -1,0 +1,89 @@
+"""Texts of the repository that users read, as `scripts/plain_english.py` checks them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+#: pages for users, and modules whose strings are shown to them: help, log lines, metrics, settings, reasons
+_PAGES = ("README.md", "docs/index.md", "docs/start", "docs/guides", "docs/reference", "docs/explanation")
+_MODULES = (
+    "packages/lucius-client/lucius_client/cli",
+    *(f"shared/{name}.py" for name in ("settings", "access_settings", "store_settings")),
+    *("shared/refusals.py", "shared/archive_refusals.py", "shared/setting_contradictions.py"),
+    *("shared/telemetry/lines.py", "shared/telemetry/metric_table.py", "shared/core/jobs/reasons.py"),
+)
+#: folders whose errors are details of problems, or messages to an operator
+_RAISING = ("shared", "triggers")
+#: packages with public docstrings
+_PACKAGES = tuple(f"packages/lucius-{name}" for name in ("client", "service", "checkout"))
+_DOCUMENT = "docs/openapi.json"
+_BICEP = re.compile(r"^@(?:sys\.)?description\('(?:''(.*?)''|((?:[^'\\]|\\.)*))'\)", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+
+
+def shown_texts() -> Iterator[tuple[str, int, str]]:
+    """Yields the file, the line (0 in a document of JSON) and each text, once for each file."""
+    pages = (f"{each}/*.md" if "." not in each else each for each in _PAGES)
+    python = (f"{each}/*.py" for each in (*_RAISING, *_PACKAGES))
+    names = ["git", "ls-files", *pages, *_MODULES, *python, _DOCUMENT, "infra/*.bicep"]
+    files = subprocess.run(names, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in sorted(set(files)):
+        found = {text: line for line, text in reversed(list(_texts(name, (ROOT / name).read_text("utf-8"))))}
+        yield from ((name, line, text) for text, line in found.items())
+
+
+def _texts(name: str, source: str) -> Iterator[tuple[int, str]]:
+    if name.endswith(".py"):
+        tree = ast.parse(source)
+        if name.startswith(_MODULES):
+            yield from _strings(tree)
+        elif name.startswith(_RAISING):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Raise):
+                    yield from _strings(node)
+        if name.startswith(_PACKAGES):
+            yield from _docstrings(tree)
+    elif name == _DOCUMENT:
+        yield from ((0, text) for text in _described(json.loads(source)))
+    elif name.endswith(".bicep"):
+        for found in _BICEP.finditer(source):
+            yield source.count("\n", 0, found.start()) + 1, found[1] or found[2]
+    else:
+        line = 1
+        for paragraph in re.split(r"(?<=\n)(?=\n|[ \t]*(?:[-*|#]|\d+\.) )", _CODE.sub(_blank, source)):
+            yield line, paragraph
+            line += paragraph.count("\n")
+
+
+def _blank(block: re.Match[str]) -> str:
+    return "\n" * block[0].count("\n")
+
+
+def _strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def _docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if not getattr(node, "name", "").startswith("_") and (text := ast.get_docstring(node)):
+            yield node.body[0].lineno, text
+
+
+def _described(document: Any) -> Iterator[str]:
+    if isinstance(document, dict):
+        yield from (document[key] for key in ("summary", "description") if isinstance(document.get(key), str))
+        document = list(document.values())
+    if isinstance(document, list):
+        for each in document:
+            yield from _described(each)
