@@ -52,9 +52,10 @@ class PurgePreview(Response):
     scope=Scope.ADMIN,
     tag="admin",
     summary="Delete a tenant's data",
-    description="Operators only. Deletes the tenant's data as a bulk operation with the action `purge`: jobs, "
-    "archived jobs, idempotency records, events, webhooks, incidents, quotas, usage, bulk operations and rejected "
-    "messages.\n\nA tenant with jobs that have not ended cannot be purged. If a job is submitted during the purge, "
+    description="Operators only. Deletes the tenant's data as a bulk operation with the action `purge`. The "
+    "data are jobs, archived jobs, idempotency records, events, webhooks, incidents, quotas, usage, bulk operations "
+    "and rejected messages.\n\nA tenant with jobs that have not ended cannot be purged. If a job is submitted during "
+    "the purge, "
     "the job and the tenant's quotas, webhooks, events and usage stay, and `refused` counts the job. Idempotent: "
     "while a purge runs, repeating the request returns the same purge. With `dryRun` the request counts the jobs, up "
     f"to {MAX_COUNTED:,}, and deletes nothing.",
