@@ -48,7 +48,9 @@ def serve(descriptor: int, step: Step, settings: Settings) -> int:
 
 
 def limit_memory(mib: int) -> None:
-    """Limits the writable memory of this process, if the system can; otherwise logs a warning. With 0, sets no limit."""
+    """Limits the writable memory of this process, if the system can; otherwise logs a warning. With 0, sets no
+    limit.
+    """
     if not mib:
         return
     if sys.platform != "linux":
