@@ -70,22 +70,22 @@ class AccessSettings:
         "LUCIUS_WEBHOOK_KEYS",
         form.keys,
         help="Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the "
-        "first key; a secret keeps its key until the secret is rotated. If unset, webhooks are disabled",
+        "first key. A secret keeps its key until a rotation. If unset, webhooks are disabled",
         secret=True,
     )
     webhook_hosts: frozenset[str] = setting(
         "LUCIUS_WEBHOOK_HOSTS",
         form.hosts,
         help="Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, "
-        "`HOST:PORT` or `HOST:*`, separated by commas; `TENANT@` in front restricts a host to one tenant. List only "
-        "names whose DNS you control",
+        "`HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the host to one tenant. List "
+        "only names whose DNS you control",
         tuning=True,
     )
     auth_mode: str = setting(
         "LUCIUS_AUTH_MODE",
         form.choice("none", "jwt"),
         "jwt",
-        help="`jwt`, or `none` for local stacks; `none` is refused if another setting indicates a deployment",
+        help="`jwt`, or `none` for local stacks. The app refuses `none` if another setting indicates a deployment",
     )
     auth_issuer: str = setting(
         "LUCIUS_AUTH_ISSUER", form.text, help="`iss` of callers' tokens, compared exactly. Required with `jwt`"
@@ -154,8 +154,8 @@ class AccessSettings:
         "LUCIUS_ALLOWED_REF_HOSTS",
         form.names,
         help="Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, "
-        "separated by commas. `{tenant}` is the job's tenant; name a port other than the scheme's own. Default: any "
-        "host; the template sets the containers of its own account",
+        "separated by commas. `{tenant}` is the job's tenant. Add a port that differs from the scheme's default. "
+        "Default: any host. The template sets the containers of its own account",
         tuning=True,
     )
 

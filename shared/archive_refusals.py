@@ -6,22 +6,27 @@ from shared.refusals import Refused
 
 
 class JobArchived(Refused, status=409):
-    """The job is archived. An archived job can be read and replayed, but not changed."""
+    """The job is archived and cannot change. Replay the job, or submit its request again."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job {job_id} is archived and cannot change; replay it, or submit its request again")
 
 
 class ArchiveGone(Refused, status=410):
-    """The job was archived, and its audit bundle was deleted from the archive."""
+    """The job was archived, and its audit bundle was deleted from the archive. Only an operator can restore the
+    bundle.
+    """
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"job {job_id} was archived, and its audit bundle is no longer in the archive")
+        super().__init__(
+            f"the audit bundle of archived job {job_id} was deleted from the archive; only an operator can restore "
+            "the blob from a backup"
+        )
 
 
 class ArchiveInvalid(Refused, status=500):
     """The job is archived, and its audit bundle differs from the bundle that was archived: damaged, too long or
-    replaced.
+    replaced. Only an operator can restore the bundle.
     """
 
     def __init__(self, job_id: str) -> None:
@@ -32,7 +37,7 @@ class ArchiveInvalid(Refused, status=500):
 
 
 class NotReplayable(Refused, status=409):
-    """The job cannot be replayed."""
+    """The job cannot be replayed; `detail` has the cause."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -41,10 +46,10 @@ class NotReplayable(Refused, status=409):
 
 
 class NotAReplay(Refused, status=409, code="NOT_A_REPLAY"):
-    """The job is not a replay; only a replay can be compared."""
+    """The job is not a replay, and only a replay can be compared. Create one with `POST /v1/jobs/{jobId}:replay`."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"job {job_id} is not a replay; create one with POST /v1/jobs/{job_id}:replay")
+        super().__init__(f"job {job_id} is not a replay; create a replay with POST /v1/jobs/{job_id}:replay")
 
 
 class TenantLive(Refused, status=409):
@@ -59,6 +64,6 @@ class TenantLive(Refused, status=409):
 
 
 class PurgeForbidden(Refused, status=403):
-    """Only operators purge a tenant."""
+    """Only operators can purge a tenant: the token must allow changes of all tenants."""
 
-    text = "only operators can purge a tenant: the token must allow changes of all tenants"
+    text = "only operators can purge a tenant; use a token that allows changes of all tenants"

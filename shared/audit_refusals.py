@@ -10,9 +10,14 @@ from shared.refusals import Refused
 
 
 class AuditOff(Refused, status=404):
-    """Signed heads are disabled: `LUCIUS_AUDIT_KEY` is unset, or `LUCIUS_EVENTS` is `off`."""
+    """Signed heads are disabled: `LUCIUS_AUDIT_KEY` is unset, or `LUCIUS_EVENTS` is `off`. An operator must change the
+    setting.
+    """
 
-    text = "signed heads are disabled in this deployment (LUCIUS_AUDIT_KEY is unset)"
+    text = (
+        "signed heads are disabled in this deployment: LUCIUS_AUDIT_KEY is unset, or LUCIUS_EVENTS=off; an operator "
+        "must change the setting"
+    )
 
 
 class HeadsIncomplete(Refused, status=409):
@@ -21,7 +26,8 @@ class HeadsIncomplete(Refused, status=409):
     def __init__(self, complete_until: datetime | None, retry_after_s: float) -> None:
         known = f"complete until {_text(complete_until)}" if complete_until is not None else "not checked yet"
         super().__init__(
-            f"the heads of the window are not complete ({known}); retry after Retry-After, or end the window earlier"
+            f"the heads of the window are not complete ({known}); retry after "
+            f"{max(1, math.ceil(retry_after_s))} s, or end the window earlier"
         )
         self.headers = {"Retry-After": str(max(1, math.ceil(retry_after_s)))}
         self.members = {"complete_until": _text(complete_until) if complete_until is not None else None}
@@ -41,7 +47,7 @@ class HeadsMissing(Refused, status=409):
 
 
 class SigningUnavailable(Refused, status=503):
-    """The signing key is missing or does not respond; retry after `Retry-After`, or report it to an operator."""
+    """The signing key is missing or does not respond; retry after `Retry-After`, or report the error to an operator."""
 
     text = "the signing key is missing or does not respond; retry after 60 seconds"
     headers: Mapping[str, str] = {"Retry-After": "60"}

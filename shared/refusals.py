@@ -50,14 +50,14 @@ def _challenge(**parameters: str) -> dict[str, str]:
 
 
 class DependencyUnknown(Refused):
-    """A dependency is not a job of the tenant."""
+    """A dependency is not a job of the tenant; `detail` lists the unknown ids."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(f"dependencies not found: {', '.join(names)}; check the ids and the tenant")
 
 
 class TokenMissing(Refused, status=401):
-    """The request has no token."""
+    """The request has no token; send one in the header `Authorization: Bearer`."""
 
     text = "token missing; send it in the header Authorization: Bearer"
     headers = _challenge()
@@ -75,16 +75,16 @@ class TokenInvalid(Refused, status=401):
 
 
 class CallbackTokenInvalid(Refused, status=401, code="TOKEN_INVALID"):
-    """The token of a callback was rejected."""
+    """The token of a callback was rejected; send the token of the directive."""
 
     headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
 
 
 class ScopeMissing(Refused, status=403):
-    """The token does not have the scope that this route requires."""
+    """The token does not have the scope that this route requires; `detail` names the scope."""
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"scope {scope} missing; request a token with it")
+        super().__init__(f"scope {scope} missing; request a token with this scope")
         self.headers = _challenge(error="insufficient_scope", scope=scope)
 
 
@@ -98,20 +98,22 @@ class TenantMissing(Refused, status=403):
 class TenantForbidden(Refused, status=403):
     """The token is for another tenant, or grants only reading of this tenant's jobs."""
 
-    text = "the request names another tenant than the token's; use a token of that tenant"
+    text = "the request and the token name different tenants; use a token of the tenant in the request"
 
 
 class JobNotFound(Refused, status=404):
-    """Job not found, or it belongs to another tenant."""
+    """Job not found, or the job belongs to another tenant."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"job not found: {job_id[:128]}")
+        super().__init__(f"job not found: {job_id[:128]}; check the id and the tenant")
 
 
 class EventsOff(Refused, status=404):
-    """Events are disabled: `LUCIUS_EVENTS` is `off`."""
+    """Events are disabled: `LUCIUS_EVENTS` is `off`. An operator must set `feed` or `topic`."""
 
-    text = "events are disabled in this deployment (LUCIUS_EVENTS=off)"
+    text = (
+        "events are disabled in this deployment (LUCIUS_EVENTS=off); an operator must set LUCIUS_EVENTS=feed or topic"
+    )
 
 
 class CursorExpired(Refused, status=410):
@@ -124,11 +126,11 @@ class CursorExpired(Refused, status=410):
 
 
 class HookUrlRefused(Refused):
-    """The URL of a webhook is not allowed. See `errors`."""
+    """The URL of a webhook, or of `callback_urls`, is not allowed. See `errors`."""
 
     def __init__(self, why: str, path: str = "url") -> None:
         """Sets the reason, which must not repeat the URL, since it may contain a secret."""
-        super().__init__(f"{path} {why}")
+        super().__init__(f"URL not allowed: {path}; see errors")
         self.why = why
         self.errors = ((path, why),)
 
@@ -141,23 +143,31 @@ class HookKeyGone(Refused, status=409):
 
 
 class WebhooksOff(Refused, status=404):
-    """Webhooks are disabled: `LUCIUS_WEBHOOK_KEYS` is empty, or events are disabled."""
+    """Webhooks are disabled: `LUCIUS_WEBHOOK_KEYS` is empty, or `LUCIUS_EVENTS` is `off`. An operator must change the
+    setting.
+    """
 
-    text = "webhooks are disabled in this deployment: LUCIUS_WEBHOOK_KEYS is empty, or LUCIUS_EVENTS=off"
+    text = (
+        "webhooks are disabled in this deployment: LUCIUS_WEBHOOK_KEYS is empty, or LUCIUS_EVENTS=off; an operator "
+        "must change the setting"
+    )
 
 
 class HookNotFound(Refused, status=404):
-    """Webhook not found, or it belongs to another tenant."""
+    """Webhook not found, or the webhook belongs to another tenant."""
 
     def __init__(self, hook_id: str) -> None:
-        super().__init__(f"webhook not found: {hook_id[:128]}")
+        super().__init__(f"webhook not found: {hook_id[:128]}; check the id and the tenant")
 
 
 class DeliveryNotFound(Refused, status=404):
-    """Delivery not found, or its event is no longer retained."""
+    """Delivery not found, or the event of the delivery has expired."""
 
     def __init__(self, hook_id: str, number: int) -> None:
-        super().__init__(f"delivery not found: {number} of webhook {hook_id[:128]}; its event may have expired")
+        super().__init__(
+            f"delivery not found: {number} of webhook {hook_id[:128]}; check the number, or list the webhook's "
+            "deliveries: the event of the delivery may have expired"
+        )
 
 
 class HookLimit(Refused, status=409):
@@ -168,7 +178,9 @@ class HookLimit(Refused, status=409):
 
 
 class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
-    """The idempotency key belongs to a webhook that was created by another request, or changed since."""
+    """The idempotency key belongs to a webhook that another request created, or that was changed since. Use a new
+    key.
+    """
 
     def __init__(self, hook_id: str) -> None:
         super().__init__(
@@ -178,34 +190,36 @@ class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
 
 
 class DefaultHook(Refused, status=409):
-    """The webhook `default` has no URL: it cannot be changed, deleted, tested or resumed."""
+    """The webhook `default` has no URL, so a caller cannot change, delete, test or resume it. Create another
+    webhook.
+    """
 
-    text = "the webhook default has no URL; it cannot be changed, deleted, tested or resumed"
+    text = "cannot change, delete, test or resume the webhook default, which has no URL; create another webhook"
 
 
 class ControlNotPossible(Refused, status=409):
-    """The job's state does not allow the action."""
+    """The job's state does not allow the action; `detail` names the state."""
 
     def __init__(self, job_id: str, status: str, control: str, why: str | None = None) -> None:
-        super().__init__(f"cannot {control} job {job_id}: it {why or f'is {status}'}")
+        super().__init__(f"cannot {control} job {job_id}: the job {why or f'is {status}'}")
 
 
 class JobTerminal(ControlNotPossible):
-    """The job has ended; its state is final."""
+    """The job has ended, and an ended job cannot change. A failed or cancelled job can be redriven."""
 
 
 class FilterInvalid(Refused):
-    """A filter parameter is unknown or has an invalid value."""
+    """A filter parameter is unknown or has an invalid value. See `errors`."""
 
     def __init__(self, word: str, detail: str) -> None:
-        super().__init__(detail)
+        super().__init__(f"invalid filter parameter {word[:128]}; see errors")
         self.word = word
         self.code = f"{word.upper()}_INVALID"
         self.errors = ((word, detail),)
 
 
 class NotRedrivable(Refused, status=409):
-    """The job cannot be redriven."""
+    """The job cannot be redriven; `detail` has the cause."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -215,7 +229,7 @@ class NotRedrivable(Refused, status=409):
 
 class IdempotencyConflict(Refused, status=409):
     """Another request used the key with another body. `jobId` has the job of that request, or `detail` names the bulk
-    operation or webhook.
+    operation or webhook. Use a new key, or send the first body again.
     """
 
     text = "idempotency_key already used with another body; use a new key, or send the first body again"
@@ -226,11 +240,11 @@ class IdempotencyConflict(Refused, status=409):
 
 
 class ProtocolUnknown(Refused):
-    """`request_type` is unknown; `known` lists the job types."""
+    """`request_type` is unknown. Use a job type of the list `known`."""
 
     def __init__(self, request_type: str, known: Sequence[str]) -> None:
-        super().__init__(f"unknown request_type: {request_type!r}; known: {', '.join(known)}")
-        self.errors = (("request_type", "must be one of the job types in `known`"),)
+        super().__init__(f"unknown request_type: {request_type!r}; use one of {', '.join(known)}")
+        self.errors = (("request_type", "must be a job type of `known`"),)
         self.members = {"known": list(known)}
 
 
@@ -245,24 +259,26 @@ class RequestInvalid(Refused):
 
 
 class DirectiveTooLarge(Refused, status=413):
-    """The parameters of a step are too large for the bus; put them into a blob and pass its URI."""
+    """The parameters of a step are too large for the bus; `detail` has the maximum. Put large parameters into a
+    blob, and pass the URI of the blob.
+    """
 
     def __init__(self, step_id: str, size: int, limit: int) -> None:
         super().__init__(
             f"the message of step {step_id} is too large: {size} bytes, maximum {limit}; put large parameters into a "
-            "blob and pass its URI"
+            "blob and pass the URI of the blob"
         )
 
 
 class BodyTooLarge(Refused, status=413):
-    """The body is too large."""
+    """The body is larger than its maximum: 1 MiB, of a callback 256 KiB, of a GraphQL request 16 KiB."""
 
 
 class LimitReached(Refused, status=429):
     """The limit in `limit` is reached; retry after `Retry-After`."""
 
     def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
-        super().__init__(f"limit reached: {detail}; repeat the request later")
+        super().__init__(f"limit reached: {detail}; repeat the request after {retry_after_s} s")
         #: name of the setting with the limit
         self.limit = limit
         self.headers = {"Retry-After": str(retry_after_s)}
@@ -270,14 +286,14 @@ class LimitReached(Refused, status=429):
 
 
 class BulkNotFound(Refused, status=404):
-    """Bulk operation not found, or it belongs to another tenant."""
+    """Bulk operation not found, or the bulk operation belongs to another tenant."""
 
     def __init__(self, bulk_id: str) -> None:
-        super().__init__(f"bulk operation not found: {bulk_id[:128]}")
+        super().__init__(f"bulk operation not found: {bulk_id[:128]}; check the id and the tenant")
 
 
 class BulkLimit(Refused, status=409):
-    """The tenant has 20 running bulk operations, the maximum."""
+    """The tenant has 20 running bulk operations, the maximum. Wait until one ends, or cancel one."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -289,42 +305,46 @@ class BulkEnded(Refused, status=409):
     """The bulk operation is DONE and cannot be cancelled."""
 
     def __init__(self, bulk_id: str) -> None:
-        super().__init__(f"cannot cancel bulk operation {bulk_id}: it is DONE")
+        super().__init__(f"cannot cancel bulk operation {bulk_id}: the operation is DONE; read its outcomes")
 
 
 class BulkKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
-    """The idempotency key belongs to a bulk operation with another body."""
+    """The idempotency key belongs to a bulk operation with another body. Use a new key."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"Idempotency-Key already used for bulk operation {bulk_id} with another body; use a new key")
 
 
 class GateNotFound(Refused, status=404):
-    """Quota not found, it has no limits to delete, or it belongs to another tenant."""
+    """Quota not found, the quota has no limits to delete, or the quota belongs to another tenant."""
 
     def __init__(self, named: str) -> None:
         super().__init__(f"quota not found: {named[:300]}")
 
 
 class IncidentNotFound(Refused, status=404):
-    """Incident not found, or it belongs to another tenant."""
+    """Incident not found, or the incident belongs to another tenant."""
 
     def __init__(self, incident_id: str) -> None:
-        super().__init__(f"incident not found: {incident_id[:160]}")
+        super().__init__(f"incident not found: {incident_id[:160]}; check the id and the tenant")
 
 
 class IncidentSettled(Refused, status=409):
-    """The incident has another final state."""
+    """The incident is closed with another state, and a closed incident cannot change. Read the incident for its actor
+    and reason.
+    """
 
     def __init__(self, incident_id: str, state: str) -> None:
-        super().__init__(f"incident {incident_id} is already {state}")
+        super().__init__(
+            f"incident {incident_id} is already {state}, a final state; read the incident for the actor and the reason"
+        )
 
 
 class IncidentNoJob(Refused, status=409):
-    """The incident has no job to redrive."""
+    """The incident has no job to redrive. Resolve or dismiss the incident."""
 
     def __init__(self, incident_id: str) -> None:
-        super().__init__(f"incident {incident_id} has no job to redrive; resolve or dismiss it")
+        super().__init__(f"incident {incident_id} has no job to redrive; resolve or dismiss the incident")
 
 
 class GateUnclear(Refused):
@@ -354,18 +374,22 @@ class QuotaForbidden(Refused, status=403):
 class RuleChanged(Refused, status=412):
     """The quota's limits, hold or throttle have changed since they were read; read the quota again."""
 
-    text = "the quota changed since it was read; read it again"
+    text = "the quota changed after the caller read it; read the quota again"
 
 
 class NoBreaker(Refused, status=409):
-    """The quota has no circuit breaker."""
+    """The quota has no circuit breaker. Set `breaker` first, which only quotas of job types can have."""
 
     def __init__(self, named: str) -> None:
-        super().__init__(f"{named} has no circuit breaker")
+        super().__init__(
+            f"quota {named} has no circuit breaker; set a breaker first, which only quotas of job types can have"
+        )
 
 
 class TooManyRules(Refused):
-    """The tenant has 100 quotas with limits, hold or throttle, or 400 KiB of them: the maximum. Delete one first."""
+    """The tenant has 100 quotas with limits, hold or throttle, or 400 KiB of them. Both are maximums: delete one
+    first.
+    """
 
     def __init__(self, limit: int | str) -> None:
         of = "quotas with limits, hold or throttle" if isinstance(limit, int) else "of limits, holds and throttles"
@@ -381,22 +405,22 @@ class Overloaded(Refused, status=503):
 
 
 class NotYourAttempt(Refused, status=403):
-    """The body names a job, step, attempt or lease that is not the token's."""
+    """The body names another job, step, attempt or lease than the token. Send the values of the directive."""
 
     def __init__(self, field: str) -> None:
-        super().__init__(f"{field} of the body differs from the token's; send the {field} of the directive")
+        super().__init__(f"{field} differs between the body and the token; send the {field} of the directive")
 
 
 class RejectedNotFound(Refused, status=404):
-    """Rejected message not found."""
+    """Rejected message not found; a message expires after 90 days."""
 
     def __init__(self, id_: str) -> None:
-        super().__init__(f"rejected message not found: {id_[:128]}")
+        super().__init__(f"rejected message not found: {id_[:128]}; check the id")
 
 
 class StillNotApplicable(Refused, status=409):
-    """No job can accept the message; `reason` has the cause."""
+    """No job can accept the message; `reason` has the cause. The message stays rejected."""
 
     def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"no job can accept the message: {detail}")
+        super().__init__(f"no job can accept the message: {detail}; the message stays rejected")
         self.members = {"reason": reason}

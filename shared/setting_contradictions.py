@@ -40,7 +40,7 @@ def _missing(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
         ]
         if values.get("dashboard_client_id") and not _SIGN_IN.match(values.get("auth_issuer", "")):
             issuer, client = names["auth_issuer"], names["dashboard_client_id"]
-            wrong.append(f"{issuer} must be an https URL (http on loopback only), since {client} is set")
+            wrong.append(f"{issuer} must be an https URL (http on loopback only) if {client} is set")
     return wrong
 
 
@@ -49,7 +49,7 @@ def _refused(
 ) -> list[str]:
     wrong = []
     if in_azure and values.get("storage_backend") == "memory":
-        wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure: every restart would lose every job")
+        wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure, since each restart loses all jobs; use tables")
     if values.get("auth_mode") == "none" and (signs := _signs_of_deployment(names, environ)):
         wrong.append(
             f"LUCIUS_AUTH_MODE=none is refused in a deployment, which is indicated by {', '.join(signs)}; use jwt"
@@ -63,11 +63,11 @@ def _refused(
         )
     if values.get("audit_key") is not None and values.get("events") == "off":
         # the writer of the feed also writes the heads
-        wrong.append(f"{names['audit_key']} needs {names['events']}=feed or topic")
+        wrong.append(f"{names['audit_key']} requires {names['events']}=feed or topic")
     retention, ttl = values.get("retention_days"), values.get("idempotency_ttl_days")
     if retention is not None and ttl is not None and retention < ttl:
         # a repeated request would get the id of a deleted job
-        wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
+        wrong.append(f"LUCIUS_RETENTION_DAYS={retention:g} must be at least LUCIUS_IDEMPOTENCY_TTL_DAYS={ttl:g}")
     return [*wrong, *_one_table(names, values)]
 
 
@@ -79,7 +79,7 @@ def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]
     """
     tables = [(names[field], values[field].lower()) for field in names if field.endswith("_table") and field in values]
     return [
-        f"{name} must name another table than {other}"
+        f"{name} must differ from {other}: each names one table"
         for (other, first), (name, second) in itertools.combinations(tables, 2)
         if first == second
     ]

@@ -1,6 +1,6 @@
 """The declaration of a setting, and the parsers of values from text of the environment.
 
-A parser's ValueError states the required form.
+A parser's ValueError states the required form, and the refused value unless it can contain a secret.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[s
     def parse(value: str) -> str:
         value = (older or {}).get(value, value)
         if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}")
+            raise ValueError(f"must be one of {', '.join(allowed)}, not {value!r}")
         return value
 
     return parse
@@ -94,7 +94,7 @@ def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[s
 
 def whole_number(value: str) -> int:
     if not value.isdecimal() or int(value) < 1:
-        raise ValueError("must be a whole number of at least 1")
+        raise ValueError(f"must be a whole number of at least 1, not {value!r}")
     return int(value)
 
 
@@ -109,14 +109,14 @@ def share(value: str) -> float:
     except ValueError:
         parsed = -1.0
     if not 0 <= parsed <= 1:
-        raise ValueError("must be a number from 0 to 1")
+        raise ValueError(f"must be a number from 0 to 1, not {value!r}")
     return parsed
 
 
 def seconds(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_SECONDS:
-        raise ValueError("must be at most 3,153,600,000 seconds (100 years)")
+        raise ValueError(f"must be at most 3,153,600,000 seconds (100 years), not {value}")
     return parsed
 
 
@@ -125,7 +125,7 @@ def at_least(least: float) -> Callable[[str], float]:
 
     def parse(value: str) -> float:
         if (parsed := seconds(value)) < least:
-            raise ValueError(f"must be at least {least:g} seconds")
+            raise ValueError(f"must be at least {least:g} seconds, not {value}")
         return parsed
 
     return parse
@@ -134,7 +134,7 @@ def at_least(least: float) -> Callable[[str], float]:
 def days(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_DAYS:
-        raise ValueError("must be at most 36,500 days (100 years)")
+        raise ValueError(f"must be at most 36,500 days (100 years), not {value}")
     return parsed
 
 
@@ -143,7 +143,7 @@ def days_from(least: float) -> Callable[[str], float]:
 
     def parse(value: str) -> float:
         if (parsed := days(value)) < least:
-            raise ValueError(f"must be at least {least:g} days")
+            raise ValueError(f"must be at least {least:g} days, not {value}")
         return parsed
 
     return parse
@@ -156,7 +156,11 @@ def lifetime(value: str) -> timedelta | None:
 
 def backoffs(value: str) -> tuple[float, ...]:
     """Parses seconds before the next attempt, separated by commas."""
-    return _numbers(value, "must be seconds above 0, separated by commas, for example 30,120,600", most=_MAX_BACKOFFS)
+    return _numbers(
+        value,
+        f"must be 1 to {_MAX_BACKOFFS} numbers of seconds above 0, separated by commas (30,120,600)",
+        most=_MAX_BACKOFFS,
+    )
 
 
 def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
@@ -165,7 +169,7 @@ def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
     except ValueError:
         numbers = ()
     if not (0 < len(numbers) <= most and all(0 < number < float("inf") for number in numbers)):
-        raise ValueError(form)
+        raise ValueError(f"{form}, not {value!r}")
     return numbers
 
 
@@ -194,7 +198,9 @@ def address(value: str) -> str:
     """Parses an http or https URL, without a slash at its end."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError("must be an http or https URL, for example https://lucius.example.com")
+        raise ValueError(
+            "must be an http or https URL without query and fragment, for example https://lucius.example.com"
+        )
     return value.rstrip("/")
 
 
@@ -242,7 +248,7 @@ def trusted_address(value: str) -> str:
     except ValueError:
         good = False
     if not good or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)):
-        raise ValueError("must be an https URL (http on loopback only)")
+        raise ValueError("must be an https URL (http on loopback only) with a host and without user information")
     return value
 
 
@@ -251,7 +257,7 @@ def signing_key(value: str) -> str:
     if "://" not in value:
         return value
     if _VAULT_KEY.fullmatch(value) is None:
-        raise ValueError("must be the path of a PEM file, or https://VAULT/keys/NAME without a version")
+        raise ValueError(f"must be the path of a PEM file, or https://VAULT/keys/NAME without a version, not {value!r}")
     return value
 
 
@@ -266,8 +272,8 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
             secret = b""
         if not _KEY_ID.fullmatch(kid) or len(secret) < _MIN_KEY_BYTES or kid in parsed:
             raise ValueError(
-                f"must be kid:base64key, separated by commas, each key of at least {_MIN_KEY_BYTES} bytes "
-                "and each kid once, of letters, digits, - and _"
+                f"must be kid:base64key, separated by commas. Each key has at least {_MIN_KEY_BYTES} bytes. Each kid "
+                "occurs once, and has 1 to 32 letters, digits, hyphens and underscores"
             )
         parsed[kid] = secret
     return tuple(parsed.items())
@@ -279,7 +285,8 @@ def hosts(value: str) -> frozenset[str]:
         return frozenset(listed_host(each.lower()) for each in texts(value))
     except ValueError:
         raise ValueError(
-            "must be HOST, HOST:PORT or HOST:*, separated by commas, IPv6 in brackets, each with or without TENANT@"
+            f"must be HOST, HOST:PORT or HOST:*, separated by commas, not {value!r}. An IPv6 address needs brackets. "
+            "TENANT@ can precede a host"
         ) from None
 
 
@@ -294,10 +301,12 @@ def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
     for claim, text, tenant in items:
         if tenant is None:
             raise ValueError(
-                'must be JSON that maps claims and their values to tenants, for example {"azp": {"ID": "contoso"}}'
+                'must be JSON that maps values of claims to valid tenant names, for example {"azp": {"ID": "contoso"}}'
             )
         if everybodys := public_client(text):
-            raise ValueError(f"maps the id of {everybodys}, a public client, to a tenant")
+            raise ValueError(
+                f"must not map the id of {everybodys}, a public client, to a tenant: every user can use that client"
+            )
         mapped.setdefault(claim, {})[text] = tenant
     return mapped
 

@@ -51,7 +51,7 @@ class Settings(AccessSettings, StoreSettings):
     servicebus_admin_url: str | None = setting(
         "LUCIUS_SERVICEBUS_ADMIN_URL",
         form.optional(form.address),
-        help="URL of the management API of a Service Bus emulator. Default: the namespace's own",
+        help="URL of the management API of a Service Bus emulator. Default: the URL of the namespace",
         local=True,
     )
     lanes: int = setting(
@@ -61,7 +61,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_SERVICEBUS_REPLY_PREFIX",
         form.topic_prefix,
         "global-bus-replies-p",
-        help="Prefix of the names of reply topics; the lane's number follows",
+        help="Prefix of the names of reply topics, before the number of the lane",
     )
     reply_subscription: str = setting(
         "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION",
@@ -86,15 +86,15 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_EVENTS",
         form.choice("off", "feed", "topic"),
         "feed",
-        help="`feed`: public events are written to each tenant's feed. `topic`: they are also sent to the topic "
-        "`lucius-events`. `off`: no public events",
+        help="`feed`: public events are written to each tenant's feed. `topic`: public events are also sent to the "
+        "topic `lucius-events`. `off`: no public events",
         tuning=True,
     )
     progress_s: float = setting(
         "LUCIUS_PROGRESS_SECONDS",
         form.at_least(5),
         "30",
-        help="Minimum seconds between two stored values of `progress`; at least 5",
+        help="Seconds, at least 5, between two stored values of `progress`",
         tuning=True,
     )
     #: if neither of these two is set: the namespace of directives and replies
@@ -133,7 +133,7 @@ class Settings(AccessSettings, StoreSettings):
         form.text,
         "local",
         help="Name of this deployment, in the `source` of public events. Callback tokens, tickets and webhook secrets "
-        "depend on it: a change invalidates tokens and tickets, and changes the secrets",
+        "depend on this name. A change invalidates tokens and tickets, and changes the secrets",
     )
     max_attempts: int = setting(
         "LUCIUS_MAX_ATTEMPTS",
@@ -149,43 +149,43 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS",
         form.number,
         "900",
-        help="Seconds of the lease, from the ACK; a heartbeat restarts it",
+        help="Seconds of the lease, from the ACK. A heartbeat restarts the lease",
         tuning=True,
     )
     attempt_max_s: float = setting(
         "LUCIUS_ATTEMPT_MAX_SECONDS",
         form.seconds,
         "14400",
-        help="Maximum seconds of an attempt, from its ACK; a heartbeat does not extend it",
+        help="Maximum seconds of an attempt, from its ACK. A heartbeat does not extend this time",
         tuning=True,
     )
     total_timeout_s: float = setting(
         "LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS",
         form.seconds,
         "604800",
-        help="Maximum seconds of a job, from its creation; time in PAUSED does not count",
+        help="Maximum seconds of a job, from its creation. Time in PAUSED does not count",
         tuning=True,
     )
     dispatch_backoffs: tuple[float, ...] = setting(
         "LUCIUS_DISPATCH_BACKOFF_SECONDS",
         form.backoffs,
         "30,120,600",
-        help="Seconds to wait after each failed send to Service Bus, separated by commas; the last entry does not "
-        "repeat",
+        help="Seconds to wait after each failed send to Service Bus, separated by commas. If the send after the "
+        "last entry fails too, the job fails",
         tuning=True,
     )
     ack_backoffs: tuple[float, ...] = setting(
         "LUCIUS_ACK_BACKOFF_SECONDS",
         form.backoffs,
         "60,300,900",
-        help="Seconds to wait after each ACK timeout, separated by commas; the last entry repeats",
+        help="Seconds to wait after each ACK timeout, separated by commas. The last entry repeats",
         tuning=True,
     )
     execution_backoffs: tuple[float, ...] = setting(
         "LUCIUS_EXECUTION_BACKOFF_SECONDS",
         form.backoffs,
         "5,30,120",
-        help="Seconds to wait after each failed execution, separated by commas; the last entry repeats",
+        help="Seconds to wait after each failed execution, separated by commas. The last entry repeats",
         tuning=True,
     )
     idempotency_ttl_days: float = setting(
@@ -206,26 +206,26 @@ class Settings(AccessSettings, StoreSettings):
     max_inflight_per_tenant: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_PER_TENANT",
         form.optional(form.whole_number),
-        help="Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it",
+        help="Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting",
         tuning=True,
     )
     overflow: str = setting(
         "LUCIUS_OVERFLOW",
         form.choice("reject", "stage"),
         "reject",
-        help="Response to a request over a limit of the settings. `reject`: 429. `stage`: its job waits",
+        help="Response to a request over a limit of the settings. `reject`: 429. `stage`: 202, and the job waits",
         tuning=True,
     )
     max_inflight: int | None = setting(
         "LUCIUS_MAX_INFLIGHT",
         form.optional(form.whole_number),
-        help="Maximum active jobs of all tenants; a limit set by `lucius quota` overrides it",
+        help="Maximum active jobs of all tenants. A limit of `lucius quota` overrides this setting",
         tuning=True,
     )
     max_inflight_burst: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_BURST",
         form.optional(form.whole_number),
-        help="Maximum active jobs in mode BURST; a limit set by `lucius quota` overrides it",
+        help="Maximum active jobs in mode BURST. A limit of `lucius quota` overrides this setting",
         tuning=True,
     )
     sweep_schedule: str = setting(
@@ -239,7 +239,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_SWEEPERS",
         form.whole_number,
         "1",
-        help="Number of sweepers (timer functions); they share the tenants. Sizing: docs/explanation/scale.md",
+        help="Number of sweepers, which are timer functions and share the tenants. Sizing: docs/explanation/scale.md",
         tuning=True,
     )
     default_mode: str = setting(

@@ -218,7 +218,7 @@ def _checked(words: dict[str, Any]) -> dict[str, Any]:
     try:
         parse_filter(JobFilter, words)
     except FilterInvalid as wrong:
-        errors = ((f"filter.{wrong.word}", str(wrong)),)
+        errors = tuple((f"filter.{path}", text) for path, text in wrong.errors)
         raise RequestError(ProblemCode.FILTER_INVALID, "invalid filter; see errors", errors=errors) from None
     return words
 

@@ -54,21 +54,22 @@ class ReferencePolicy:
         parts = urlsplit(uri)
         folders = _folders(parts, _readings(parts.path)[-1])
         if self.workspace is not None and (is_own := _is_own(self.workspace, parts, folders)) is not None:
-            return None if is_own else "is in the workspace, but not in this tenant's folder"
+            return None if is_own else "is in the workspace, but outside of this tenant's folder"
         return self._unlisted(parts, folders) if self.hosts else None
 
     def _unlisted(self, parts: SplitResult, folders: list[str]) -> str | None:
         host = _host(parts)
         places = [place[1:] for place in (entry.split("/") for entry in self.hosts) if place[0] == host]
         if not places:
-            return f"has host {host!r}, which is not among the allowed hosts"
+            return f"has host {host!r}, which LUCIUS_ALLOWED_REF_HOSTS does not allow"
         tenant = self.workspace.folder.lower() if self.workspace is not None else ""
         for place in places:
             expected = [tenant if folder == _TENANT else folder.lower() for folder in place if folder]
             if _lower(folders[: len(expected)]) == expected:
                 return None
         return (
-            f"has container {folders[0] if folders else ''!r} of host {host!r}, or a folder in it, that is not allowed"
+            f"has container {folders[0] if folders else ''!r} of host {host!r}, or a folder of that container, which "
+            "LUCIUS_ALLOWED_REF_HOSTS does not allow"
         )
 
 
@@ -147,23 +148,23 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
     if scheme not in schemes:
         return f"has scheme {parts.scheme!r}; allowed: {', '.join(sorted(schemes))}"
     if not parts.hostname:
-        return "names no host"
+        return "must name a host, as in https://HOST/..."
     if not _HOST.fullmatch(parts.hostname):
-        return "has a host that parsers read differently; write it in plain ASCII"
+        return "has a host with other characters than letters, digits, periods, hyphens and underscores"
     if scheme == "abfss" and not parts.username:
-        return "names no container: abfss://CONTAINER@ACCOUNT/..."
+        return "must name a container, as in abfss://CONTAINER@ACCOUNT/..."
     if scheme == "abfss" and not _CONTAINER.fullmatch(parts.username or ""):
-        return "has an invalid container name; allowed: letters, digits and hyphens"
+        return f"has container {(parts.username or '')[:63]!r}; a name has letters, digits, hyphens and $"
     # abfss://container@account is the form of that scheme; elsewhere an @ hides the real host
     if parts.password is not None or ("@" in parts.netloc and scheme != "abfss"):
-        return "must not contain user information"
+        return "must not contain user information before the host"
     readings = _readings(parts.path)
     if (
         (parts.path.startswith("//") and scheme != "s3")
         or any(folder in (".", "..") for path in readings for folder in path.split("/"))
         or len({path.count("/") for path in readings}) > 1
     ):
-        return "must not contain the path segments . and .., an empty first one, or an encoded slash"
+        return "must not contain a path segment . or .., an empty first segment, or an encoded slash"
     for name, _ in parse_qsl(f"{parts.query}&{parts.fragment}", keep_blank_values=True):
         if name.lower() in _CREDENTIALS:
             return f"must not contain a credential ({name[:40]}); give the service a role of its own"

@@ -56,7 +56,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # an omitted group might name another tenant
         raise TenantMissing(
-            "it omits the caller's groups because there are too many; emit only the groups assigned to this API"
+            "the issuer omitted the caller's groups, which exceed its limit; emit only the groups assigned to this API"
         )
     roles = (role for role in words_of(claims.get("roles")) if role.startswith(_TENANT_ROLE))
     named = {_check_plain(role.removeprefix(_TENANT_ROLE), "roles") for role in roles}
@@ -105,7 +105,7 @@ def is_text(char: str) -> bool:
 def _check_plain(claimed: object, claim: str) -> str:
     if (tenant := plain_tenant(claimed)) is None:
         reserved = " ".join(RESERVED_TENANTS)
-        raise TenantMissing(f"its claim {claim} must be plain text, and none of the reserved names {reserved}")
+        raise TenantMissing(f"its claim {claim} must be plain text other than the reserved names {reserved}")
     return tenant
 
 

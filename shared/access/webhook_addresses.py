@@ -108,16 +108,19 @@ class AddressPolicy:
         literal = _literal(target.host)
         if self._is_listed(target):
             if literal is not None and not _allowed_if_listed(literal):
-                raise HookUrlRefused("resolves to an address that is not allowed (LUCIUS_WEBHOOK_HOSTS)")
+                raise HookUrlRefused(
+                    "has a link-local, multicast, unspecified or reserved address, which LUCIUS_WEBHOOK_HOSTS cannot "
+                    "allow"
+                )
             return target
         if target.scheme != "https":
-            raise HookUrlRefused("must be an https URL")
+            raise HookUrlRefused("must be an https URL; LUCIUS_WEBHOOK_HOSTS can allow http for a host")
         if literal is not None:
-            raise HookUrlRefused("must name its host, not an IP address")
+            raise HookUrlRefused("must have a host name; LUCIUS_WEBHOOK_HOSTS can allow an IP address")
         if "." not in target.host:
-            raise HookUrlRefused("must name a public host")
+            raise HookUrlRefused("must have a host name with a dot; LUCIUS_WEBHOOK_HOSTS can allow another name")
         if target.port != 443:
-            raise HookUrlRefused("must use port 443")
+            raise HookUrlRefused(f"must use port 443, not {target.port}; LUCIUS_WEBHOOK_HOSTS can allow another port")
         return target
 
     def lets(self, target: Target, address: str) -> bool:
@@ -164,29 +167,29 @@ def spelled(host: str) -> str:
 
 def _target(url: str) -> Target:
     if len(url) > MAX_URL:
-        raise HookUrlRefused(f"must have at most {MAX_URL} characters")
+        raise HookUrlRefused(f"must have at most {MAX_URL} characters, not {len(url)}")
     if not _CHARACTERS.fullmatch(url):
-        raise HookUrlRefused("must be an https URL in ASCII without a fragment")
+        raise HookUrlRefused("must be an https URL without a fragment, in the ASCII characters of RFC 3986")
     try:
         parts = urlsplit(url)
         port = parts.port
         scheme = parts.scheme.lower()
         host = parts.hostname or ""
     except ValueError:
-        raise HookUrlRefused("is not a valid URL") from None
+        raise HookUrlRefused("must have a valid host and port") from None
     if scheme not in ("https", "http"):
         raise HookUrlRefused("must be an https URL")
     if "@" in parts.netloc:
-        raise HookUrlRefused("must not contain user information")
+        raise HookUrlRefused("must not contain user information before the host")
     if port == 0:
-        raise HookUrlRefused("is not a valid URL")
+        raise HookUrlRefused("must not have port 0")
     if ":" in host or _NUMBER.fullmatch(host):
         literal = _literal(host)
         if literal is None:
-            raise HookUrlRefused("must name its host, not an IP address")
+            raise HookUrlRefused("must have a host name that is not a number")
         host = literal
     elif not (_NAME.fullmatch(host) and len(host) <= 253):
-        raise HookUrlRefused("must have a valid host name")
+        raise HookUrlRefused("must have a host name of at most 253 letters, digits, periods, hyphens and underscores")
     return Target(scheme, host, port or (443 if scheme == "https" else 80))
 
 

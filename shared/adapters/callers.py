@@ -43,13 +43,13 @@ _NOT_BEARER = ("cnf", "nonce")
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
 
 _WHY: Sequence[tuple[type[PyJWTError], str]] = (
-    (ExpiredSignatureError, "the token has expired"),
-    (ImmatureSignatureError, "the token is not valid yet"),
-    (InvalidAudienceError, "the token is for another audience"),
-    (InvalidIssuerError, "the token is from another issuer"),
+    (ExpiredSignatureError, "the token has expired; get a new token"),
+    (ImmatureSignatureError, "the token is not valid yet; check the clock of the issuer, or repeat the request later"),
+    (InvalidAudienceError, "the token is for another audience; request a token for this API"),
+    (InvalidIssuerError, "the token is from another issuer; get a token from the issuer of this API"),
     # this class comes before its base class DecodeError
-    (InvalidSignatureError, "the signature of the token is invalid"),
-    (DecodeError, "the token cannot be read"),
+    (InvalidSignatureError, "the signature of the token is invalid; get a new token"),
+    (DecodeError, "the token is not a JWT; get a new token"),
 )
 
 
@@ -78,7 +78,10 @@ class JwtCallers:
         if not authorization:
             raise TokenMissing
         if (match := _BEARER.fullmatch(authorization)) is None or len(match[1]) > _MAX_TOKEN:
-            raise TokenInvalid("the Authorization header has no bearer token")
+            raise TokenInvalid(
+                f"the Authorization header has no bearer token of at most {_MAX_TOKEN} bytes; send Authorization: "
+                "Bearer TOKEN"
+            )
         token = match[1]
         try:
             return await self._caller(token)
@@ -91,12 +94,15 @@ class JwtCallers:
             header = jwt.get_unverified_header(token)
             kid = header.get("kid")
             if header.get("alg") != ALGORITHM or not isinstance(kid, str) or len(kid) > _MAX_KID:
-                raise TokenInvalid(f"the token must be signed by {ALGORITHM} and name its key")
+                raise TokenInvalid(
+                    f"the token must be signed by {ALGORITHM}, with a kid of at most {_MAX_KID} characters; get a new "
+                    "token"
+                )
             if str(header.get("typ", "jwt")).lower().removeprefix("application/") not in _TYPES:
-                raise TokenInvalid("not an access token: typ must be JWT or at+jwt")
+                raise TokenInvalid("not an access token: typ must be JWT or at+jwt; send an access token")
             key = await self._keys.key(kid)
             if key is None:
-                raise TokenInvalid("the token is not signed by a key of the issuer")
+                raise TokenInvalid("the token is not signed by a key of the issuer; get a new token")
             claims = jwt.decode(
                 token,
                 key,
@@ -107,12 +113,21 @@ class JwtCallers:
                 options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True},
             )
         except (PyJWTError, ValueError, RecursionError) as wrong:
-            why = next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is invalid")
+            why = next(
+                (why for kind, why in _WHY if isinstance(wrong, kind)),
+                "the token is invalid, or lacks exp, iss, aud or sub; get a new token",
+            )
             raise TokenInvalid(why) from None
         if any(name in claims for name in _NOT_BEARER):
-            raise TokenInvalid("not a bearer access token: it is an ID token or bound to a key")
+            raise TokenInvalid(
+                "not a bearer access token: cnf binds a token to a key, and nonce marks an ID token; send an access "
+                "token without cnf and nonce"
+            )
         if int(claims["exp"]) > time.time() + _MAX_LIFE_S:
-            raise TokenInvalid(f"the token is valid for more than {_MAX_LIFE_S // 3600} hours, the maximum")
+            raise TokenInvalid(
+                f"the token is valid for more than {_MAX_LIFE_S // 3600} hours, the maximum; get a token with a "
+                "shorter lifetime"
+            )
         return caller_from_claims(
             claims,
             tenants=self._tenants,

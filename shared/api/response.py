@@ -43,14 +43,15 @@ def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "enum": [each.value for each in enum]})
 
 
-_CAUSES = "; ".join(f"`{reason}`: {reason.cause}" for reason in Reason)
+_CAUSES = " ".join(f"`{reason}`: {reason.cause}." for reason in Reason)
 
 #: value of `JOB.error_code`
 ErrorCode = Annotated[
     str | None,
     Field(
-        description="Error code of a job that ended without success: a code of a service, or one of LUCIUS "
-        f"({_CAUSES}).",
+        description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives "
+        "these "
+        f"codes. {_CAUSES}",
         examples=["ATTEMPTS_EXHAUSTED"],
     ),
 ]

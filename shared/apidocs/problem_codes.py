@@ -36,39 +36,51 @@ class ProblemCode(StrEnum):
     ARTIFACT_NOT_FOUND = "ARTIFACT_NOT_FOUND", 404, "The attempt of the run has no artifact with this name."
     AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` is not an event number: a whole number of at least 1."
     ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` is not an attempt number: a whole number of at least 1."
-    BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request."
-    BULK_INVALID = "BULK_INVALID", 400, "The body is not a valid bulk request, or its key is too long. See `errors`."
-    BY_INVALID = "BY_INVALID", 400, "`by` is not an allowed value."
-    CURSOR_INVALID = "CURSOR_INVALID", 400, "`cursor`, `after` or `Last-Event-ID` is not a position from a response."
-    DATA_LOST = "DATA_LOST", 410, "A stored part of the job or message is gone; only an operator can restore it."
+    BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request. Send one job request per line."
+    BULK_INVALID = (
+        "BULK_INVALID",
+        400,
+        "The body is not a valid bulk request (see `errors`), or `Idempotency-Key` has more than 512 characters.",
+    )
+    BY_INVALID = "BY_INVALID", 400, "`by` is not an allowed value; `detail` lists the values."
+    CURSOR_INVALID = (
+        "CURSOR_INVALID",
+        400,
+        "`cursor`, `after` or `Last-Event-ID` is not a position from a response. Send the position of the last page.",
+    )
+    DATA_LOST = "DATA_LOST", 410, "A stored part of the job or message is gone. Only an operator can restore the part."
     DATE_INVALID = "DATE_INVALID", 400, "`date` is not a UTC date as YYYY-MM-DD."
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
         409,
-        "A dependency of the job no longer exists, or did not succeed and was not redriven; `detail` names the "
-        "dependency.",
+        "A dependency of the job no longer exists, or did not succeed and was not redriven. Redrive the dependency "
+        "that `detail` names first, or set `ignoreDependencies`.",
     )
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
         503,
         "A dependency does not respond; repeat the request.",
     )
-    DRY_RUN_INVALID = "DRY_RUN_INVALID", 400, "`dryRun` is not `true` or `false`, or the body is not an object."
+    DRY_RUN_INVALID = "DRY_RUN_INVALID", 400, "`dryRun` is not `true` or `false`, or the body is not a JSON object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", 400, "The body is not a valid job request. See `errors`."
     EVENT_NOT_FOUND = "EVENT_NOT_FOUND", 404, "The job has no event with this number."
     FILTER_INVALID = "FILTER_INVALID", 400, "A filter parameter is unknown or has an invalid value. See `errors`."
     HOOK_INVALID = (
         "HOOK_INVALID",
         400,
-        "The body is not a valid webhook, or its filter can match no event; see `errors`.",
+        "The body is not a valid webhook, or the webhook's filter can match no event. See `errors`.",
     )
     IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", 428, "Changing limits requires `If-Match`: the quota's `etag`, or `*`."
     INTERNAL = "INTERNAL", 500, "Internal error; report the `correlation_id`."
-    JOB_LIVE = "JOB_LIVE", 409, "The job has not ended yet."
+    JOB_LIVE = "JOB_LIVE", 409, "The job has not ended yet. Wait until the job ends, then repeat the request."
     JOB_SUCCEEDED = "JOB_SUCCEEDED", 409, "The job succeeded and cannot be redriven."
-    KIND_INVALID = "KIND_INVALID", 400, "`kind` is not a kind of incident."
+    KIND_INVALID = "KIND_INVALID", 400, "`kind` is not a kind of incident; see `errors` for the kinds."
     LABEL_INVALID = "LABEL_INVALID", 400, "`label` does not have the form `key:value`."
-    LEDGER_REFUSED = "LEDGER_REFUSED", 400, "The ledger cannot store a value of the reply."
+    LEDGER_REFUSED = (
+        "LEDGER_REFUSED",
+        400,
+        "The ledger cannot store a value of the reply. Send a reply without that value.",
+    )
     LENGTH_REQUIRED = (
         "LENGTH_REQUIRED",
         411,
@@ -78,27 +90,35 @@ class ProblemCode(StrEnum):
     NOT_JSON = (
         "NOT_JSON",
         400,
-        "The body is not strict JSON, which has no duplicate keys, NaN or lone surrogates, and at most 64 nested "
-        "levels. Status 415: the body is not declared as JSON.",
+        "The body is not strict JSON: at most 64 nested levels, and no duplicate keys, NaN or lone surrogates. Status "
+        "415: the request has no `Content-Type: application/json`.",
     )
     NOT_READY = (
         "NOT_READY",
         503,
         "A dependency of the app does not respond; `dependencies` has the name and the time of the fault.",
     )
-    NOT_STORABLE = "NOT_STORABLE", 400, "The ledger cannot store a value of the request."
+    NOT_STORABLE = (
+        "NOT_STORABLE",
+        400,
+        "The ledger cannot store a value of the request. Change the values of the request.",
+    )
     OUTCOME_INVALID = "OUTCOME_INVALID", 400, "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."
     PARAMETER_UNKNOWN = (
         "PARAMETER_UNKNOWN",
         400,
-        "Unknown query parameter; see `errors`. Nothing was changed.",
+        "Unknown query parameter; see `errors`.",
     )
     PRIORITY_INVALID = (
         "PRIORITY_INVALID",
         400,
         "The body is not an object with a `priority` (low, normal, high or emergency) and a `reason` of one line.",
     )
-    PROTOCOL_GONE = "PROTOCOL_GONE", 409, "The protocol of the job type no longer exists."
+    PROTOCOL_GONE = (
+        "PROTOCOL_GONE",
+        409,
+        "The registry has no protocol of the job type. An operator must add the protocol again.",
+    )
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", 404, "Protocol not found."
     PURGE_INVALID = "PURGE_INVALID", 400, "The body is not a valid purge request. See `errors`."
     QUERY_INVALID = (
@@ -119,34 +139,48 @@ class ProblemCode(StrEnum):
     REPLAY_INVALID = (
         "REPLAY_INVALID",
         400,
-        "The body is not a valid replay request, or its key is too long. See `errors`.",
+        "The body is not a valid replay request (see `errors`), or `Idempotency-Key` has more than 512 characters.",
     )
     REPLY_INVALID = "REPLY_INVALID", 400, "The body is not a valid reply of the kind that the URL names; see `detail`."
     RESULT_EXPIRED = (
         "RESULT_EXPIRED",
         409,
-        "A result that the new job would reuse is older than the retention of the workspace; submit the request again.",
+        "The new job needs a result that is older than the retention of the workspace. Submit the original request "
+        "again.",
     )
-    ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", 404, "No route has this path."
-    ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is not a value that a job request can have."
-    RUN_NOT_FOUND = "RUN_NOT_FOUND", 404, "The job is not a run: it has no step of type PACK."
+    ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", 404, "No route has this path. Compare the path with the API description."
+    ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is invalid for a job request; see `detail`."
+    RUN_NOT_FOUND = "RUN_NOT_FOUND", 404, "The job is not a run: the job has no step of type PACK."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found."
-    SERVICE_GONE = "SERVICE_GONE", 409, "The service of a step of the job no longer exists."
+    SERVICE_GONE = (
+        "SERVICE_GONE",
+        409,
+        "No service in the bus topology takes the `step_type` of a step of the job. An operator must add the "
+        "service again.",
+    )
     SINCE_INVALID = "SINCE_INVALID", 400, "`since` is not a timestamp with a time zone."
-    STATE_INVALID = "STATE_INVALID", 400, "`state` is not a state of the items in this list."
-    STATUS_INVALID = "STATUS_INVALID", 400, "`status` is not a state of jobs."
+    STATE_INVALID = (
+        "STATE_INVALID",
+        400,
+        "`state` is not a state of the items in this list; see `errors` for the states.",
+    )
+    STATUS_INVALID = "STATUS_INVALID", 400, "`status` is not a state of jobs; see `errors` for the states."
     SWEEP_RUNNING = "SWEEP_RUNNING", 429, "A manual sweep is already running; retry after `Retry-After`."
-    TENANT_REQUIRED = "TENANT_REQUIRED", 400, "The request must name a tenant."
+    TENANT_REQUIRED = "TENANT_REQUIRED", 400, "The request must name a tenant; see `detail`."
     TERMINAL_INVALID = "TERMINAL_INVALID", 400, "`terminal` is not `true` or `false`."
-    TICKETS_OFF = "TICKETS_OFF", 404, "Tickets are disabled: `LUCIUS_CALLBACK_KEYS` is empty."
+    TICKETS_OFF = (
+        "TICKETS_OFF",
+        404,
+        "Tickets are disabled: `LUCIUS_CALLBACK_KEYS` is empty. An operator must set the keys.",
+    )
     TICKET_INVALID = (
         "TICKET_INVALID",
         400,
         "`path` of the body is missing, or is not the path of a stream. See `errors`.",
     )
-    TOO_MANY_LINES = "TOO_MANY_LINES", 413, "The NDJSON body has too many lines."
-    TYPES_INVALID = "TYPES_INVALID", 400, "`types` has an unknown event type."
-    UNKNOWN_JOB = "UNKNOWN_JOB", 404, "The job of the token no longer exists."
+    TOO_MANY_LINES = "TOO_MANY_LINES", 413, "The NDJSON body has more than 1,000 lines. Split the body."
+    TYPES_INVALID = "TYPES_INVALID", 400, "`types` has an unknown event type; `detail` lists the types."
+    UNKNOWN_JOB = "UNKNOWN_JOB", 404, "The job of the token no longer exists. Stop the attempt."
     UNTIL_INVALID = "UNTIL_INVALID", 400, "`until` is not a timestamp with a time zone."
     WAIT_INVALID = (
         "WAIT_INVALID",

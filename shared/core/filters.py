@@ -40,9 +40,14 @@ class FilterParameter:
     description: str
 
 
+def _shown(value: Any) -> str:
+    """Returns a refused value for a message, at most 40 characters."""
+    return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
+
+
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise FilterInvalid(name, f"{name} must be a string")
+        raise FilterInvalid(name, f"must be a string, not {type(value).__name__}")
     return value
 
 
@@ -54,7 +59,7 @@ def parse_instant(name: str, value: Any) -> datetime:
     except ValueError:
         instant = None
     if instant is None or instant.tzinfo is None:
-        raise FilterInvalid(name, f"{name} must be a timestamp with a time zone, for example 2026-01-27T10:00:00Z")
+        raise FilterInvalid(name, f"must be a timestamp with a time zone (2026-01-27T10:00:00Z), not {_shown(value)}")
     # every row has a time between these two
     return min(max(instant, FIRST), LAST)
 
@@ -63,7 +68,7 @@ def parse_label(name: str, value: Any) -> tuple[str, str]:
     """Parses `key:value` of a label. Raises FilterInvalid."""
     key, colon, expected = _text(name, value).partition(":")
     if not key or not colon:
-        raise FilterInvalid(name, "label must be key:value")
+        raise FilterInvalid(name, f"must be key:value, not {_shown(value)}")
     return key, expected
 
 
@@ -77,9 +82,7 @@ def _some_of(names: type[StrEnum], plural: str) -> ParameterKind:
                 raise ValueError
             return frozenset(names(_text(name, each).strip().upper()) for each in given)
         except ValueError:
-            raise FilterInvalid(
-                name, f"{name} must be one or more of {', '.join(names)}, separated by commas"
-            ) from None
+            raise FilterInvalid(name, f"must be one or more of {', '.join(names)}, separated by commas") from None
 
     a_list = {"type": "array", "minItems": 1, "items": {"enum": [str(each) for each in names]}}
     one = "|".join(names)
@@ -99,7 +102,7 @@ _LABEL = ParameterKind(parse_label, {"type": "string", "pattern": r"^[^:]+:"})
 def _flag(name: str, value: Any) -> bool:
     given = value if isinstance(value, bool) else {"true": True, "false": False}.get(_text(name, value))
     if given is None:
-        raise FilterInvalid(name, f"{name} must be true or false")
+        raise FilterInvalid(name, f"must be true or false, not {_shown(value)}")
     return given
 
 
@@ -142,7 +145,9 @@ class JobFilter:
 
     def __post_init__(self) -> None:
         if self.archived and self.is_keyed:
-            raise FilterInvalid("archived", "archived cannot be combined with idempotency_key or correlation_id")
+            raise FilterInvalid(
+                "archived", "cannot be combined with idempotency_key or correlation_id; omit one of them"
+            )
 
     @property
     def matches_every_row(self) -> bool:
@@ -231,6 +236,6 @@ def parse_filter(filter_: type[Filter], given: Mapping[str, Any]) -> Filter:
     parsed: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise FilterInvalid(name, f"is not a filter parameter; known: {', '.join(known)}")
+            raise FilterInvalid(name, f"is not a filter parameter; use {', '.join(known)}")
         parsed[known[name].field] = known[name].kind.parse(name, value)
     return filter_(**parsed)

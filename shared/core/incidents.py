@@ -45,11 +45,11 @@ class IncidentState(StrEnum):
 
     OPEN = "OPEN"
     RESOLVED = "RESOLVED"
-    """An operator resolved it, or its cause ended."""
+    """An operator resolved the incident, or the cause of the incident ended."""
     RETRIED = "RETRIED"
     """Another job redrives the failed job."""
     DISMISSED = "DISMISSED"
-    """An operator dismissed it."""
+    """An operator dismissed the incident."""
 
 
 @dataclass(frozen=True, kw_only=True)

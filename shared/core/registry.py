@@ -57,12 +57,19 @@ class Protocol:
     def _payload_errors(self, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         parts = self.split(payload)
         known = {step.step_id for step in self.definition.steps}
-        yield from ((f"payload.{key}", "is not a step of this protocol") for key in parts if key not in known)
+        yield from (
+            (
+                f"payload.{key}",
+                f"is not a step of this protocol; use {', '.join(step.step_id for step in self.definition.steps)}",
+            )
+            for key in parts
+            if key not in known
+        )
         for step in self.definition.steps:
             part = parts.get(step.step_id, {})
             schema = self.schemas.get(step.step_id)
             if not isinstance(part, Mapping):
-                yield f"payload.{step.step_id}", "must be an object"
+                yield f"payload.{step.step_id}", f"must be an object, not {type(part).__name__}"
             elif schema is not None:
                 yield from _schema_errors(schema, part, self._path(step, payload))
 
@@ -134,12 +141,12 @@ def _order_versions(request_type: str, versions: list[Protocol]) -> tuple[Protoc
     """Returns the versions of one job type, the highest first. Raises ProtocolError."""
     ordered = sorted(versions, key=lambda each: each.definition.version, reverse=True)
     if len({each.definition.protocol_id for each in ordered}) > 1 or len({each.key for each in ordered}) < len(ordered):
-        raise ProtocolError(f"two protocols have request_type {request_type}")
+        raise ProtocolError(f"two protocols have request_type {request_type}; rename one, or raise its version")
     ramped = [each.definition.version for each in ordered if each.definition.ramp_percent is not None]
     if ramped and (ramped != [ordered[0].definition.version] or len(ordered) == 1):
         raise ProtocolError(
             f"request_type {request_type}: only the highest of several versions can have ramp_percent; "
-            "a lower version takes the other jobs"
+            "the next lower version gets the other jobs"
         )
     return tuple(ordered)
 
@@ -162,7 +169,7 @@ def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], ser
         if services.get(step.service) != step.step_type:
             raise ProtocolError(
                 f"{source}: step {step.step_id}: no subscription {step.service!r} takes step_type {step.step_type!r} "
-                "in the bus topology, so its directives would be dropped"
+                "in the bus topology; add the subscription"
             )
         if step.payload_schema is not None:
             used[step.step_id] = _find_schema(source, step, schemas)
@@ -197,7 +204,7 @@ def _rules(schema: Any) -> Any:
 def _find_schema(source: str, step: StepDefinition, schemas: Mapping[str, Any]) -> Any:
     schema = schemas.get(step.payload_schema or "")
     if schema is None:
-        raise ProtocolError(f"{source}: step {step.step_id}: no file {step.payload_schema}")
+        raise ProtocolError(f"{source}: step {step.step_id}: file not found: {step.payload_schema}")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as wrong:

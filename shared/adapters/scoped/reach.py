@@ -75,4 +75,4 @@ def check_seen(allowed: bool) -> None:
 def _check_move(*, may_move: bool, may_see: bool) -> None:
     if not may_move:
         check_seen(may_see)
-        raise TenantForbidden("the token grants only reading of this tenant's jobs")
+        raise TenantForbidden("the token grants only reading of this tenant's jobs; use a token of this tenant")

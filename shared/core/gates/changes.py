@@ -71,14 +71,14 @@ def apply_patch(state: GateState, patch: Patch) -> GateState:
     rule = replace(before, **numbers)
     kind = state.gate.kind
     wrong = [
-        (name, f"is only for quotas of {gates}")
+        (name, f"is only for quotas of {gates}; remove the field")
         for name, gates in _ONLY_FOR.items()
         if getattr(rule, name) is not None and name not in kind.limits
     ]
     if kind is GateKind.TYPE and rule.breaker is not None and rule.breaker.min_tenants is not None:
-        wrong.insert(0, ("breaker.min_tenants", "is only for quotas over all tenants"))
+        wrong.insert(0, ("breaker.min_tenants", "is only for quotas over all tenants; remove the field"))
     if rule.burst is not None and rule.max_per_hour is None:
-        wrong.append(("burst", "has no effect without max_per_hour"))
+        wrong.append(("burst", "has no effect without max_per_hour; set both fields"))
     if wrong:
         raise QuotaInvalid(*wrong)
     return state if rule == state.rule else replace(state, rule=rule)

@@ -159,10 +159,10 @@ class Decision:
 
 
 class QueueFull(Exception):
-    """The tenant has the maximum number of staged jobs."""
+    """The tenant has the maximum number of waiting jobs, or of waiting queues."""
 
     def __init__(self, limit: int, verdict: GateVerdict) -> None:
-        super().__init__(f"{limit} jobs are staged")
+        super().__init__(f"the tenant has the maximum of {limit} waiting jobs or waiting queues")
         self.limit = limit
         self.verdict = verdict
 

@@ -26,19 +26,20 @@ class Reason(StrEnum):
     ATTEMPTS_EXHAUSTED = (
         "ATTEMPTS_EXHAUSTED",
         "every attempt failed or timed out",
-        "read `last_error_code` of the step: a code of the service, or one of these. `ACK_TIMEOUT`: no service "
-        "acknowledged the directive; check that the service runs. `LEASE_EXPIRED`: the service sent no heartbeat and "
-        "no result in time. `TIME_EXCEEDED`: the attempt reached its maximum time",
+        "read `last_error_code` of the step. `ACK_TIMEOUT`: no service acknowledged the directive. Check that the "
+        "service runs. `LEASE_EXPIRED`: the service sent no heartbeat and "
+        "no result in time. `TIME_EXCEEDED`: the attempt reached its maximum time. Any other code is "
+        "from the service",
     )
     DISPATCH_FAILED = (
         "DISPATCH_FAILED",
         "Service Bus did not accept the directive at any try",
-        "check the Service Bus namespace: its quota, its firewall, the role of the app's identity",
+        "check quota and firewall of the Service Bus namespace, and the role of the app's identity",
     )
     TIME_EXCEEDED = (
         "TIME_EXCEEDED",
         "the job or a step exceeded its time limit",
-        "run `lucius job show ID` for the step; check its service, or redrive the job",
+        "run `lucius job show ID` to find the step, check the service of the step, and redrive the job",
     )
     ORCHESTRATION_FAILED = (
         "ORCHESTRATION_FAILED",
@@ -53,13 +54,13 @@ class Reason(StrEnum):
     RESULT_REF_REFUSED = (
         "RESULT_REF_REFUSED",
         "the service returned a result URI that the tenant may not use",
-        "read `error_message`; write the result into the attempt's workspace, or allow its host "
+        "read `error_message`; write the result into the attempt's workspace, or allow the host of the URI "
         "(`LUCIUS_ALLOWED_REF_HOSTS`), then redrive the job",
     )
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
         "a dependency of the job did not succeed",
-        "redrive the job that `error_message` names, then this one",
+        "redrive the job that `error_message` names, then redrive the failed job",
     )
     WITHDRAWN = (
         "WITHDRAWN",

@@ -31,9 +31,9 @@ class HookState(StrEnum):
 
     ENABLED = "ENABLED"
     DISABLED = "DISABLED"
-    """By a caller, or because its receiver answered 410: events of this time are not for it."""
+    """A caller disabled the webhook, or its endpoint returned 410. The webhook never gets events of this time."""
     SUSPENDED = "SUSPENDED"
-    """Nothing was delivered for a day: its events wait until an operator resumes it."""
+    """No delivery succeeded for a day. Events wait until an operator resumes the webhook."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,9 +111,9 @@ class DeliveryState(StrEnum):
 
     PENDING = "PENDING"
     DELIVERED = "DELIVERED"
-    """Its receiver answered 2xx."""
+    """The endpoint returned 2xx."""
     DEAD = "DEAD"
-    """The delivery was abandoned; it can be sent again."""
+    """LUCIUS abandoned the delivery. A caller can send the delivery again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +157,7 @@ class HookAct(StrEnum):
     SUSPENDED = "SUSPENDED"
     RESUMED = "RESUMED"
     DEAD = "DEAD"
-    """Deliveries were given up."""
+    """LUCIUS abandoned deliveries."""
 
 
 @dataclass(frozen=True, kw_only=True)

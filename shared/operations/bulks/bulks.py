@@ -72,7 +72,7 @@ async def redrive_tree(
         raise await not_in_ledger(context, job_id)
     job = stored.record.job
     if (why := not_redrivable(stored.record)) is not None:
-        raise NotRedrivable(why, f"job {job_id} is {job.status}: only a job that did not succeed can be redriven")
+        raise NotRedrivable(why, f"cannot redrive job {job_id}: the job is {job.status}, not FAILED_FINAL or CANCELLED")
     bulk = new_bulk(context, tenant=job.tenant, action=BulkAction.REDRIVE, root=job_id, reason=reason, actor=actor)
     # jobs that failed because of an earlier job in the chain of redrives, and were not redriven, also depend on this
     # one. An archived job has no DEPFAILED rows any more, and neither have those that ended before it

@@ -79,7 +79,7 @@ async def move_in_queue(
                     selected.admission, directory, replace(place, candidate=candidate or place.candidate), now
                 )
             except QueueFull as full:
-                raise Contended(f"the tenant's jobs wait in {full.limit} queues, the maximum") from None
+                raise Contended(f"the tenant has {full.limit} waiting queues, the maximum") from None
             selected = replace(selected, admission=admission)
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
             admission, place = set_aside(stored.admission, place)

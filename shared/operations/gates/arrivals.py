@@ -23,7 +23,7 @@ from shared.core.gates.places import (
     decide_arrival,
     decide_dependent,
 )
-from shared.core.gates.rules import Directory, Gate
+from shared.core.gates.rules import OVER_ALL, Directory, Gate
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LedgerRefused
@@ -358,7 +358,9 @@ def decide_new_job(context: Context, admission: AdmissionState, directory: Direc
     except QuotaRejects as refused:
         rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
-        detail = f"{gate.display_name}: {admission.count_active(gate)} jobs are active"
+        detail = f"{gate.display_name}: the tenant has {admission.count_active(gate)} active jobs"
+        if rule is not None and rule.max_active is not None:
+            detail += f", maximum {rule.max_active}{' of all tenants' if gate.kind in OVER_ALL else ''}"
         raise LimitReached(limit, detail, _compute_retry_after(refused.verdict.opens_at, now)) from None
     except QueueFull as full:
         detail = f"tenant {job.tenant!r} has {admission.staged} waiting jobs, maximum {full.limit}"

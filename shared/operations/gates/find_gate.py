@@ -25,7 +25,7 @@ _NAMES: dict[str, Callable[[Context], Iterable[str]]] = {
 def find_platform_gate(context: Context, name: str) -> Gate:
     """Returns the quota over all tenants with this name, such as `platform` or `mode:BURST`. Raises GateNotFound."""
     if (found := next((gate for gate in _list_platform_gates(context) if gate.display_name == name), None)) is None:
-        raise GateNotFound(f"{name}; quotas over all tenants have names like {', '.join(OVER_ALL_EXAMPLES)}")
+        raise GateNotFound(f"{name}; use the name of a quota over all tenants, such as {', '.join(OVER_ALL_EXAMPLES)}")
     return found
 
 
@@ -49,13 +49,13 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
         raise GateUnclear
     tenant = normalise(tenant)
     if not tenant or tenant == PLATFORM or len(encode_key(tenant)) > MAX_KEY:
-        raise QuotaInvalid(("tenant", "must be a valid tenant name"))
+        raise QuotaInvalid(("tenant", f"must be a valid tenant name, not {tenant[:40]!r}"))
     own = Gate(GateKind.TENANT, tenant)
     if given or gate_id is None:
         gate = next((_make_gate(tenant, kind, name) for kind, name in given.items()), own)
         if (gate_id is None or gate.id == gate_id) and await _is_known(context, gate):
             return gate
-        raise GateNotFound(gate_id or gate.display_name)
+        raise GateNotFound(f"{(gate_id or gate.display_name)[:250]}; check the names and the tenant")
     every = [EVERY] if tenant == EVERY else []
     closed = [(kind, _NAMES[kind.key](context)) for kind in PARTS if kind.key in _NAMES]
     possible = [own, *(Gate(kind, tenant, name) for kind, known in closed for name in (*known, *every))]
@@ -63,7 +63,9 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
         return found
     stored = await context.admissions.read(tenant)
     if stored is None or gate_id not in stored.admission.gates:
-        raise GateNotFound(f"{gate_id} of tenant {tenant}; name it by tenant and type, or tenant and source")
+        raise GateNotFound(
+            f"{gate_id} of tenant {tenant}; name the quota by tenant and job_type, or by tenant and source"
+        )
     return stored.admission.gates[gate_id].gate
 
 
@@ -72,7 +74,7 @@ def _make_gate(tenant: str, kind: GateKind, name: str) -> Gate:
     if kind.key in _NAMES:
         return Gate(kind, tenant, name)
     if tenant == EVERY:
-        raise QuotaInvalid((kind.key, "cannot have limits for every tenant"))
+        raise QuotaInvalid((kind.key, "must not be combined with tenant *, which sets the limits of every tenant"))
     return Gate(kind, tenant, normalised) if (normalised := normalise(name)) else Gate(GateKind.TENANT, tenant)
 
 

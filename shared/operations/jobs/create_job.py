@@ -113,7 +113,7 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
         wrong.append(
             (
                 "tenant_id",
-                f"is too long: {long} characters as a key, maximum {MAX_KEY}; letters other than a-z take more",
+                f"must have at most {MAX_KEY} characters as a key, not {long}; use a shorter name with letters a-z",
             )
         )
     wrong += protocol.payload_errors(envelope.payload)
@@ -148,7 +148,7 @@ def _protocol(context: Context, envelope: Envelope, identity: Digests) -> Protoc
     versions = {each.definition.version: each for each in context.registry.versions(name)}
     if version not in versions:
         known = ", ".join(map(str, sorted(versions)))
-        raise RequestInvalid([("protocol_version", f"is not a loaded version of {name}; loaded: {known}")])
+        raise RequestInvalid([("protocol_version", f"must be a loaded version of {name} ({known}), not {version}")])
     return versions[version]
 
 
@@ -162,7 +162,7 @@ def _check_callbacks(context: Context, envelope: Envelope) -> None:
         except HookUrlRefused as refused:
             raise HookUrlRefused(refused.why, f"callback_urls.{name}") from None
         if hosts[host] > MAX_CALLBACKS_OF_HOST:
-            why = f"names a host that already has {MAX_CALLBACKS_OF_HOST} callback URLs, the maximum"
+            why = f"is one URL too many for its host: at most {MAX_CALLBACKS_OF_HOST} callback URLs can name a host"
             raise HookUrlRefused(why, f"callback_urls.{name}")
 
 

@@ -81,12 +81,19 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
         raise await not_in_ledger(context, job_id)
     job = stored.record.job
     if job.status is not JobStatus.FAILED_FINAL or job.redriven_by is not None:
-        raise ControlNotPossible(job_id, job.status, "dismiss", "is not a dead letter")
+        raise ControlNotPossible(
+            job_id,
+            job.status,
+            "dismiss",
+            f"is {job.status}; only a job that is FAILED_FINAL and not redriven can be dismissed",
+        )
     now, reason = context.clock.now(), origin.reason or ""
     settlement = Settlement(state=IncidentState.DISMISSED, actor=origin.actor, reason=reason, at=now)
     state = await end_dead_letter(context, job, LetterState.DISMISSED, settlement)
     if state is LetterState.REDRIVEN:
-        raise ControlNotPossible(job_id, job.status, "dismiss", "was redriven")
+        raise ControlNotPossible(
+            job_id, job.status, "dismiss", "was redriven; dismiss the new job if that job fails too"
+        )
     telemetry.info(
         "DEAD_LETTER_DISMISSED", jobId=job_id, tenant_id=job.tenant, actor=origin.actor, reason=origin.reason
     )

@@ -103,10 +103,10 @@ def _refuse(record: Record) -> None:
     job = record.job
     if job.error_code == Reason.WITHDRAWN:
         raise NotRedrivable(
-            Reason.WITHDRAWN, f"cannot redrive job {job.job_id}: it was never created; submit its request again"
+            Reason.WITHDRAWN, f"cannot redrive job {job.job_id}: the job was never created; submit its request again"
         )
     if (why := not_redrivable(record)) is not None:
-        detail = f"job {job.job_id} is {job.status}: only a job that is FAILED_FINAL or CANCELLED can be redriven"
+        detail = f"cannot redrive job {job.job_id}: the job is {job.status}, not FAILED_FINAL or CANCELLED"
         raise NotRedrivable(why, detail)
 
 
@@ -119,8 +119,8 @@ def _refuse_expired(context: Context, new: Record) -> None:
         end = retention.end(step.next_input["uri"], step.completed_at)
         if end is not None and end <= now:
             detail = (
-                f"the result of step {step.step_id} is retained until {end:%Y-%m-%d}, and the new job would reuse it; "
-                "submit the request again"
+                f"the result of step {step.step_id} was retained until {end:%Y-%m-%d}, and the new job needs the "
+                "result; submit the original request again"
             )
             raise NotRedrivable(IgnoreReason.RESULT_EXPIRED, detail)
 

@@ -113,11 +113,11 @@ async def _read_original(context: Context, job_id: str) -> _Original:
     job = record.job
     if job.error_code == Reason.WITHDRAWN:
         raise NotReplayable(
-            Reason.WITHDRAWN, f"cannot replay job {job_id}: it was never created; submit its request again"
+            Reason.WITHDRAWN, f"cannot replay job {job_id}: the job was never created; submit its request again"
         )
     if not job.status.terminal:
         raise NotReplayable(
-            IgnoreReason.JOB_LIVE, f"cannot replay job {job_id}: it is {job.status}; wait until it has ended"
+            IgnoreReason.JOB_LIVE, f"cannot replay job {job_id}: the job is {job.status}; wait until the job has ended"
         )
     return _Original(record, first, stored)
 
@@ -127,13 +127,16 @@ def _check_can_run(context: Context, record: Record) -> None:
     job, registry = record.job, context.registry
     if registry.find(job.request_type) is None:
         raise NotReplayable(
-            "PROTOCOL_GONE", f"cannot replay job {job.job_id}: no protocol has request_type {job.request_type} any more"
+            "PROTOCOL_GONE",
+            f"cannot replay job {job.job_id}: no protocol has request_type {job.request_type}; an "
+            "operator must add the protocol again",
         )
     for step in record.steps:
         if registry.services.get(step.service) != step.step_type:
             raise NotReplayable(
                 "SERVICE_GONE",
-                f"cannot replay job {job.job_id}: no service {step.service} takes step_type {step.step_type} any more",
+                f"cannot replay job {job.job_id}: no service {step.service} takes step_type {step.step_type}; an "
+                "operator must add the service again",
             )
 
 

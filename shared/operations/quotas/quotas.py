@@ -347,7 +347,7 @@ def _apply_default(directory: Directory, state: GateState) -> Directory:
 
 def _delete_rule(state: GateState) -> GateState:
     if state.rule is None:
-        raise GateNotFound(f"{state.gate.display_name} has no limits of its own")
+        raise GateNotFound(f"{state.gate.display_name} has no limits of its own, so no limits can be deleted")
     return replace(state, rule=None)
 
 
@@ -358,7 +358,7 @@ def _check_seq(state: GateState, rule_seq: int | None) -> None:
 
 def _check_ahead(until: datetime | None, now: datetime) -> None:
     if until is not None and until <= now:
-        raise QuotaInvalid(("until", "must be in the future"))
+        raise QuotaInvalid(("until", f"must be in the future, not {until:%Y-%m-%dT%H:%M:%SZ}"))
 
 
 def _check_room(admission: AdmissionState, after: GateState, now: datetime) -> None:

@@ -373,5 +373,5 @@ def _parse_cursor(cursor: str) -> tuple[bool, DeliveryPosition]:
         if text[:1] not in ("p", "e") or not (number.isascii() and number.isdecimal() and len(number) <= 19):
             raise ValueError
     except (binascii.Error, ValueError):
-        raise FilterInvalid("cursor", "cursor invalid; use `next` of the previous page") from None
+        raise FilterInvalid("cursor", "must be `next` of the previous page") from None
     return text[0] == "e", (int(number), name)

@@ -70,7 +70,7 @@ async def receive_callback(
         raise NotYourAttempt("jobId")
     if len(body) > MAX_CALLBACK_BYTES:
         raise BodyTooLarge(
-            f"the body is too large: {len(body)} bytes, maximum {MAX_CALLBACK_BYTES}; send a smaller body"
+            f"the body is too large: {len(body)} bytes, maximum {MAX_CALLBACK_BYTES}; put large values into a blob"
         )
     attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
     named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
@@ -99,9 +99,9 @@ def _reply(kind: CallbackKind, grant: Grant, body: bytes) -> dict[str, Any]:
     except ValueError as wrong:
         raise ReplyUnfit("NOT_JSON", str(wrong)) from None
     if not isinstance(given, Mapping):
-        raise ReplyUnfit("REPLY_INVALID", "the body must be a JSON object")
+        raise ReplyUnfit("REPLY_INVALID", f"the body must be a JSON object, not {type(given).__name__}")
     if given.get("type") not in (None, kind):
-        raise ReplyUnfit("REPLY_INVALID", f"type must be {kind} for this URL")
+        raise ReplyUnfit("REPLY_INVALID", f"type must be {kind} for this URL, or absent")
     own = {
         "jobId": grant.job_id,
         "stepId": grant.step_id,
