@@ -44,8 +44,8 @@ class OtherStoreVersion(LedgerUnavailable):
     def __init__(self, found: object, needed: int) -> None:
         super().__init__(
             f"the ledger's tables are of version {found}, and this release needs {needed}: on a laptop `make reset` "
-            "clears them; elsewhere name new ones by LUCIUS_LEDGER_TABLE, LUCIUS_INDEX_TABLE, LUCIUS_TENANTS_TABLE "
-            "and LUCIUS_REJECTED_TABLE"
+            "clears the tables; elsewhere, set new names in LUCIUS_LEDGER_TABLE, LUCIUS_INDEX_TABLE, "
+            "LUCIUS_TENANTS_TABLE and LUCIUS_REJECTED_TABLE"
         )
 
 

@@ -55,7 +55,7 @@ class SettingsFile:
         except ValueError as error:
             raise SettingsFileError(f"{self._path}: not JSON: {error}") from None
         if not isinstance(document, dict):
-            raise SettingsFileError(f"{self._path}: must be a JSON object of key and value")
+            raise SettingsFileError(f"{self._path}: must be a JSON object that maps keys to values")
         at = datetime.fromtimestamp(state.st_mtime, UTC)
         self._settings = [
             KeyValue(key, value if isinstance(value, str) else json.dumps(value), at)

@@ -36,7 +36,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         if arguments.write and find() is None:
-            print(f"{committed.FOLDER}: not written: there is no bicep: {INSTALL}", file=sys.stderr)
+            print(f"{committed.FOLDER}: not written, because bicep is missing: {INSTALL}", file=sys.stderr)
             return 0
         found = check(ROOT, write=arguments.write)
         if arguments.all:

@@ -69,7 +69,7 @@ def check(snapshot: Snapshot) -> list[Finding]:
     for config in snapshot.of("Microsoft.Web/sites/config"):
         names = settings(config.get("properties")).keys()
         reasons = [reason for name in names if (reason := _wrong(name, on_flex=snapshot.on_flex)) is not None]
-        reasons += [f"{name} is needed and not set" for name in sorted(needed - names)]
+        reasons += [f"{name} must be set" for name in sorted(needed - names)]
         found += [snapshot.finding("app-setting", config, reason) for reason in reasons]
     return found
 
@@ -81,5 +81,5 @@ def _wrong(name: str, *, on_flex: bool) -> str | None:
         return f"{name}: the scale controller reads durableTask in host.json only"
     if name.startswith(_HOST_JSON):
         documented = host_json.documented(tuple(name.removeprefix(_HOST_JSON).split("__")))
-        return None if documented else f"{name} names no documented key of host.json"
+        return None if documented else f"{name} is not a documented key of host.json"
     return None if name in known() else f"{name} is not read by the app or the platform"

@@ -49,9 +49,9 @@ def _app(app: Resource, prefix: str) -> list[str]:
     pulls = app.get("properties.configuration.registries")
     outside = {each["identity"] for each in [*rules, *pulls]}
     if {stages.get(each) for each in outside} != {"None"}:
-        reasons.append("its code gets tokens of the identity that pulls images and counts messages")
+        reasons.append("the code of the app must not get tokens of the identity that pulls images and counts messages")
     if sorted(stages.values()) != ["Main", "None"] or not all("identity" in each for each in pulls):
-        reasons.append("needs one identity of its own, and one of Container Apps")
+        reasons.append("needs two identities: one of its own, and one of Container Apps")
     return reasons
 
 

@@ -34,16 +34,22 @@ def check(root: Path) -> list[Finding]:
     """Returns wrong lines of `.funcignore`, files that it should name, and files of the app that it should not."""
     file = root / ".funcignore"
     if not file.exists():
-        return [Finding(file, 0, "funcignore", "is missing: everything would be deployed")]
+        return [Finding(file, 0, "funcignore", "is missing, so each tool deploys all files")]
     found = [
-        Finding(file, number, "funcignore", f"{line}: only whole names mean the same to every tool, no ! and no *")
+        Finding(
+            file, number, "funcignore", f"{line}: must be a whole name without ! and *, which tools read differently"
+        )
         for number, line in enumerate(file.read_text().splitlines(), start=1)
         if "!" in line or "*" in line
     ]
     files = packaged(root)
     tops = {path.parts[0] for path in files}
-    found += [Finding(file, 0, "funcignore", f"{name} would be deployed") for name in NOT_APP if name in tops]
-    return found + [Finding(file, 0, "funcignore", f"{name} would not be deployed") for name in APP if name not in tops]
+    found += [
+        Finding(file, 0, "funcignore", f"{name} is not excluded; add its name") for name in NOT_APP if name in tops
+    ]
+    return found + [
+        Finding(file, 0, "funcignore", f"{name} is excluded; remove its name") for name in APP if name not in tops
+    ]
 
 
 def check_named(root: Path) -> list[Finding]:
@@ -57,11 +63,11 @@ def _project(path: Path) -> Iterator[Finding]:
     for name, known in _SERVICE.items():
         value = re.search(rf"(?m)^services:\n  lucius:\n(?:    .*\n)*?    {name}: (\S+)$", text)
         if value is None or value[1] not in known:
-            shown = value[1] if value is not None else "not there"
+            shown = value[1] if value is not None else "absent"
             yield Finding(path, 0, "azd", f"services.lucius.{name} is {shown}, not {' or '.join(known)}")
     folder = re.search(r"(?m)^  path: (\S+)$", text)
     if folder is None or not (path.parent / folder[1]).is_dir():
-        yield Finding(path, 0, "azd", f"infra.path: there is no folder {folder[1] if folder else ''}".rstrip())
+        yield Finding(path, 0, "azd", f"infra.path: folder not found: {folder[1] if folder else ''}".rstrip())
 
 
 def _workflows(root: Path) -> Iterator[Finding]:

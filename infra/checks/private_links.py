@@ -45,7 +45,11 @@ def check(snapshot: Snapshot) -> list[Finding]:
         for name, value in settings(config.get("properties")).items():
             service, read = _SERVICE.search(name), _READ.search(value)
             if service and read and service[1].lower() != read[1]:
-                found.append(snapshot.finding("endpoint", config, f"{name} is given the endpoint of {read[1]}"))
+                found.append(
+                    snapshot.finding(
+                        "endpoint", config, f"{name} has the endpoint of {read[1]}, not {service[1].lower()}"
+                    )
+                )
     return found
 
 

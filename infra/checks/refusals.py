@@ -37,17 +37,17 @@ def check(snapshot: Snapshot) -> list[Finding]:
 def _again(resource: Resource) -> str | None:
     """Returns values that a first deployment accepts and a later one refuses, or deletes."""
     if any(name in json.dumps(resource.content) for name in _CHANGING):
-        return "has another value at each deployment: utcNow or newGuid"
+        return "must not use utcNow or newGuid, whose value changes at each deployment"
     if (
         resource.type == "Microsoft.OperationalInsights/workspaces/savedSearches"
         and resource.get("properties.etag") != "*"
     ):
-        return "without the property etag: '*', a second deployment is a 409"
+        return "must have the property etag: '*'; without etag, a second deployment gets 409"
     if resource.type == "Microsoft.Network/virtualNetworks" and resource.get("properties.subnets") is not None:
         return "a list of subnets deletes the subnets of others; declare each as a resource"
     if resource.type == "Microsoft.Authorization/roleAssignments":
         # the id of a principal that the deployment creates is an expression
         principal = str(resource.get("properties.principalId")).strip("[]")
         if "(" in principal and principal not in resource.name:
-            return "its name must hold its principalId: a new identity keeps no old assignment"
+            return "the name must contain the principalId, so that a new identity gets a new assignment"
     return None

@@ -20,7 +20,7 @@ def check(root: Path) -> list[Finding]:
     seeded = {entry["key"]: entry["value"] for entry in json.loads(path.read_text(encoding="utf-8"))}
     folder = {key: path.read_text(encoding="utf-8") for key, path in seeds(root / "protocols").items()}
     return [
-        Finding(path, 0, "seeds", f"{key} is not as in protocols/: make generate")
+        Finding(path, 0, "seeds", f"{key} differs from protocols/; run make generate")
         for key in sorted(folder.keys() | seeded.keys())
         if folder.get(key) != seeded.get(key)
     ]
@@ -30,7 +30,7 @@ def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
     """Checks that a deployment that writes keys writes each of `protocols.json`."""
     written = {each.name.partition("/")[2].replace("~3A", ":").replace("~2F", "/") for each in snapshot.of(_KEYS)}
     missing = sorted(seeds(root / "protocols").keys() - written) if written else []
-    return [snapshot.finding("seeds", None, f"{key} is not written into the store") for key in missing]
+    return [snapshot.finding("seeds", None, f"the template does not write {key} into the store") for key in missing]
 
 
 def seeds(folder: Path) -> dict[str, Path]:

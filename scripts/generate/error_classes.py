@@ -28,7 +28,8 @@ _CLASSES = (
         "Not authenticated",
         frozenset({"401"}),
         "Once, with a new token",
-        "Get a new token. If the second request is refused too, compare issuer and audience with the settings.",
+        "Get a new token. If the second request is refused too, compare issuer and audience with the settings "
+        "`LUCIUS_AUTH_ISSUER` and `LUCIUS_AUTH_AUDIENCE`.",
     ),
     _Class(
         "Not allowed",
@@ -40,8 +41,8 @@ _CLASSES = (
         "Not found",
         frozenset({"404"}),
         "No",
-        "Check the id and the tenant. Jobs of other tenants are not found either. A code that ends in `_OFF` names a "
-        "feature that the deployment does not have.",
+        "Check the id and the tenant. The response is the same for jobs of other tenants. A code that ends in `_OFF` "
+        "names a feature that the deployment does not have.",
     ),
     _Class(
         "Gone",
@@ -50,17 +51,17 @@ _CLASSES = (
         "Continue from the position or path in the response, or ask an operator.",
     ),
     _Class(
-        "Conflict with the present state",
+        "Conflict",
         frozenset({"409", "412"}),
         "After reading the state again",
-        "Read the resource, then decide whether the request is still right.",
+        "Read the resource, then send the request again if it still applies.",
     ),
     _Class(
         "Limit reached",
         frozenset({"429"}),
         "Yes, after `Retry-After` seconds",
-        "Send the same request again. If the error repeats, ask an operator for a higher quota, or let jobs wait "
-        "instead (`LUCIUS_OVERFLOW=stage`).",
+        "Send the same request again. If the error repeats, ask an operator for a higher quota, or set "
+        "`LUCIUS_OVERFLOW=stage` to let jobs wait.",
     ),
     _Class(
         "Unavailable",

@@ -107,7 +107,7 @@ def _signing_keys(body: bytes) -> dict[str, PyJWK]:
             except (PyJWTError, ValueError, TypeError):
                 continue  # a key that the library cannot read verifies no token
     if not found:
-        raise ValueError("there is no signing key in it")
+        raise ValueError("the key set has no signing key")
     return found
 
 

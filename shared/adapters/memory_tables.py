@@ -232,7 +232,7 @@ def _parse_operation(operation: RowOperation) -> tuple[str, Values, frozenset[st
     if len(values) > _MAX_COLUMNS:
         raise LedgerRefused("TooManyProperties")
     untyped = [name for name, value in values.items() if type(value) is int and abs(value) >= 2**31]
-    assert longs.issuperset(untyped), f"a number past 32 bits needs the type {INT64}: {untyped}"
+    assert longs.issuperset(untyped), f"a number above 32 bits needs the type {INT64}: {untyped}"
     return verb, values, longs, options.get("mode", UpdateMode.MERGE), etag
 
 

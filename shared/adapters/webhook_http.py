@@ -98,10 +98,10 @@ class CheckedResolver(AbstractResolver):
         Both cases raise the same error, so that an error of a delivery does not reveal names in the app's own network.
         """
         if (host, port) != (self._target.host, self._target.port):
-            raise HookUrlRefused("is ambiguous: parsers read it differently")
+            raise HookUrlRefused("must be a URL in which all parsers find the same host and port")
         addresses = await self._lookup(host, port)
         if not addresses or not all(self._policy.lets(self._target, each) for each in addresses):
-            raise OSError(f"{host} has no address that may be reached")
+            raise OSError(f"{host} has no allowed address")
         return [
             ResolveResult(
                 hostname=host,
@@ -180,7 +180,7 @@ class HttpWebhookSender:
             address = URL(url, encoded=True)
             address = address.with_host(spelled(address.raw_host or ""))
             if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
-                raise HookUrlRefused("is ambiguous: parsers read it differently")
+                raise HookUrlRefused("must be a URL in which all parsers find the same host and port")
             async with self._session(policy, target, tenant, allowance) as session:
                 posting = session.post(address, data=body, headers={**_HEADERS, **headers}, allow_redirects=False)
                 async with posting as response:

@@ -50,8 +50,7 @@ ErrorCode = Annotated[
     str | None,
     Field(
         description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives "
-        "these "
-        f"codes. {_CAUSES}",
+        f"these codes. {_CAUSES}",
         examples=["ATTEMPTS_EXHAUSTED"],
     ),
 ]

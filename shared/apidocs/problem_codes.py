@@ -74,7 +74,7 @@ class ProblemCode(StrEnum):
     INTERNAL = "INTERNAL", 500, "Internal error; report the `correlation_id`."
     JOB_LIVE = "JOB_LIVE", 409, "The job has not ended yet. Wait until the job ends, then repeat the request."
     JOB_SUCCEEDED = "JOB_SUCCEEDED", 409, "The job succeeded and cannot be redriven."
-    KIND_INVALID = "KIND_INVALID", 400, "`kind` is not a kind of incident; see `errors` for the kinds."
+    KIND_INVALID = "KIND_INVALID", 400, "`kind` is not a kind of incident. The response lists the kinds."
     LABEL_INVALID = "LABEL_INVALID", 400, "`label` does not have the form `key:value`."
     LEDGER_REFUSED = (
         "LEDGER_REFUSED",
@@ -162,9 +162,9 @@ class ProblemCode(StrEnum):
     STATE_INVALID = (
         "STATE_INVALID",
         400,
-        "`state` is not a state of the items in this list; see `errors` for the states.",
+        "`state` is not a state of the items in this list. The response lists the states.",
     )
-    STATUS_INVALID = "STATUS_INVALID", 400, "`status` is not a state of jobs; see `errors` for the states."
+    STATUS_INVALID = "STATUS_INVALID", 400, "`status` is not a state of jobs. The response lists the states."
     SWEEP_RUNNING = "SWEEP_RUNNING", 429, "A manual sweep is already running; retry after `Retry-After`."
     TENANT_REQUIRED = "TENANT_REQUIRED", 400, "The request must name a tenant; see `detail`."
     TERMINAL_INVALID = "TERMINAL_INVALID", 400, "`terminal` is not `true` or `false`."

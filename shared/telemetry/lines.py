@@ -77,7 +77,7 @@ LINES: tuple[Line, ...] = (
     Line("INCIDENT_OPENED", _W, "Opened an incident of a breaker, a silent service or a row; `reason` has the code"),
     Line("INCIDENT_LATE", _W, "Could not open or close the incident of a breaker or a row; retried by the next sweep"),
     Line("INCIDENT_SETTLED", _I, "An incident was resolved, retried or dismissed; `status` has the new state"),
-    Line("SWEPT", _I, "A sweep ended; the record has its counts"),
+    Line("SWEPT", _I, "A sweep ended; the record has the counts of the sweep"),
     Line("SWEEP_FAILED", _W, "Could not repair a job or list a tenant's jobs; retried by a later sweep"),
     Line("STOCK_UNKNOWN", _W, "Could not write the time or the gauges of a completed sweep; retried by the next sweep"),
     Line("SERVICE_SILENT", _W, "A service sent no reply for five minutes while a directive waited"),
@@ -140,14 +140,14 @@ LINES: tuple[Line, ...] = (
     ),
     Line("LOG_UNPRUNED", _W, "Could not remove old log entries or incidents; retried on the next day"),
     Line("LOGS_PRUNED", _I, "Removed old log entries and incidents; `count` has the number of rows"),
-    Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists omit it; `row` has the key"),
+    Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists omit the row; `row` has the key"),
     Line(
         "ROW_REFUSED",
         _W,
-        "The Table service rejected a row of a job, so the job ended without it; `row` has the key",
+        "The Table service rejected a row of a job, so the job ended without the row; `row` has the key",
     ),
     Line("WAITING_RESTORED", _W, "The sweeper restored a waiting job that was missing from its waiting queue"),
-    Line("DESK_COUNTED_ANEW", _W, "Corrected a tenant's job counts that differed from its rows"),
+    Line("DESK_COUNTED_ANEW", _W, "Corrected a tenant's job counts that differed from the tenant's rows"),
     Line("DEPENDENCIES_COUNTED_ANEW", _W, "Corrected a waiting job that was not notified after a dependency ended"),
     Line("DESK_CALL_UNKNOWN", _W, "Unrecognized message on queue lucius-admission"),
     Line(
@@ -155,9 +155,11 @@ LINES: tuple[Line, ...] = (
         _W,
         "A circuit breaker opened after failed jobs; the quota admits no job until the breaker is half-open or reset",
     ),
-    Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` names it"),
+    Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` has its type"),
     Line("BULK_ENDED", _I, "A bulk operation ended with an outcome for each job, or was cancelled"),
-    Line("BULK_ITEM_BROKEN", _W, "An unexpected error stopped one job of a bulk operation; its outcome is INTERNAL"),
+    Line(
+        "BULK_ITEM_BROKEN", _W, "An unexpected error stopped one job of a bulk operation; the job's outcome is INTERNAL"
+    ),
     Line("BULK_UNSEEN", _W, "Could not check a bulk operation; retried by the next sweep"),
     Line("HINTS_LOST", _W, "Could not send to queue lucius-hints; the sweeper will write the events"),
     Line("HINT_UNKNOWN", _W, "Unrecognized message on queue lucius-hints"),
@@ -170,7 +172,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "WAIT_ABANDONED",
         _W,
-        "Could not wait for the end of a submitted job (`Prefer: wait`); the caller got 202 early",
+        "Could not wait until a submitted job ended (`Prefer: wait`); the caller got 202 early",
     ),
     Line(
         "LOG_UNCOMPARED",
@@ -208,7 +210,11 @@ LINES: tuple[Line, ...] = (
         _I,
         "The daily export of the tables is complete; the record has the name and the number of rows",
     ),
-    Line("EXPORT_FAILED", _W, "Could not export the tables; retried in the next hour. Needs an operator if it repeats"),
+    Line(
+        "EXPORT_FAILED",
+        _W,
+        "Could not export the tables; retried in the next hour. Needs an operator if the warning repeats",
+    ),
     Line("FEEDS_PRUNED", _I, "Removed expired events from the feeds; the record has the number of events"),
     Line("FEED_UNPRUNED", _W, "Could not remove a tenant's expired events; retried in the next hour"),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),
@@ -216,14 +222,20 @@ LINES: tuple[Line, ...] = (
     Line("DELIVERY_PUT_OFF", _W, "Could not read or write a delivery; retried by the sweeper"),
     Line("DELIVERY_DEAD", _W, "A webhook delivery failed permanently; `reason` has the cause"),
     Line("HOOK_DISABLED", _W, "A webhook's endpoint returned 410; the webhook is disabled"),
-    Line("HOOK_SUSPENDED", _W, "A webhook's endpoint accepted nothing for a day; its deliveries wait for a resume"),
+    Line(
+        "HOOK_SUSPENDED",
+        _W,
+        "A webhook's endpoint accepted nothing for a day; the webhook's deliveries wait for a resume",
+    ),
     Line("HOOKS_UNSEEN", _W, "Could not read a tenant's webhooks; retried by the next sweep"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
-    Line("LEDGER_REFUSED", _W, "The Table service rejected a row for good, or a job's blob is gone; needs an operator"),
+    Line(
+        "LEDGER_REFUSED", _W, "The Table service rejected a row permanently, or a job's blob is gone; needs an operator"
+    ),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A dependency did not respond, so a request got 503"),
     Line("DEPENDENCY_DOWN", _W, "A dependency stopped responding to the readiness check"),
     Line("DEPENDENCY_BACK", _I, "A dependency responds to the readiness check again"),
-    Line("AUTH_NONE", _W, "The app started with `LUCIUS_AUTH_MODE=none`; it does not check tokens"),
+    Line("AUTH_NONE", _W, "The app started with `LUCIUS_AUTH_MODE=none`, which disables the check of tokens"),
     Line(
         "SETTINGS_NOT_READ",
         _W,

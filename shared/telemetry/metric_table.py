@@ -47,7 +47,8 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("jobType", "phase"),
-        "Time of a job. `queued`: creation to first ACK. `running`: first ACK to end. `total`: creation to end",
+        "Time of a job. `queued`: creation to first ACK. `running`: first ACK to terminal state. `total`: creation to "
+        "terminal state",
     ),
     Metric(
         "job_queue_depth",
@@ -90,7 +91,9 @@ METRICS: tuple[Metric, ...] = (
         "Time from the moment when an attempt could start until the activity `dispatch` recorded the attempt",
     ),
     Metric("outbox_backlog", _G, "{attempt}", (), "Attempts without an ACK (INITIATED)"),
-    Metric("outbox_oldest_seconds", _G, "s", (), "Age of the oldest attempt without an ACK; 0 if there is none"),
+    Metric(
+        "outbox_oldest_seconds", _G, "s", (), "Age of the oldest attempt without an ACK. 0 if every attempt has an ACK"
+    ),
     Metric(
         "publish_failures_total", _C, "{directive}", ("stepType",), "Directives that could not be sent to Service Bus"
     ),
@@ -128,7 +131,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{pass}",
         ("outcome",),
-        "Sweeps, by outcome: `done`, `more` (it stopped at a limit) or `failed`",
+        "Sweeps, by outcome: `done`, `more` (the sweep stopped at a limit) or `failed`",
     ),
     Metric("sweeper_pass_seconds", _H, "s", (), "Duration of a sweep"),
     Metric(
@@ -145,10 +148,12 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "s",
         (),
-        "Time since the end of the last day that has an anchor; recorded once an hour",
+        "Time since the last day with an anchor ended. Recorded once an hour",
     ),
     Metric("events_unsent", _G, "{event}", (), "Public events not yet sent to topic `lucius-events`"),
-    Metric("events_unsent_oldest_seconds", _G, "s", (), "Age of the oldest event not yet sent; 0 if there is none"),
+    Metric(
+        "events_unsent_oldest_seconds", _G, "s", (), "Age of the oldest event not yet sent. 0 if all events are sent"
+    ),
     Metric(
         "dependency_faults_total",
         _C,
@@ -169,7 +174,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{request}",
         (),
-        "Writes that concurrent writes prevented at every try; the Table service itself is healthy",
+        "Writes that concurrent writes prevented at every try. The Table service itself is healthy",
     ),
     Metric(
         "webhook_tries_total",
@@ -202,14 +207,15 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "{version}",
         (),
-        "Protocol versions refused because their steps differ from those loaded first, which stay in effect",
+        "Protocol versions refused because their steps differ from the steps that were loaded first. The first steps "
+        "stay in effect",
     ),
     Metric(
         "http.server.request.duration",
         _H,
         "s",
         ("http.request.method", "http.route", "http.response.status_code"),
-        "Duration of HTTP requests, by route and status; named by the OpenTelemetry semantic conventions",
+        "Duration of HTTP requests, by route and status. The OpenTelemetry semantic conventions define the name",
     ),
     Metric(
         "ledger_exports_total",

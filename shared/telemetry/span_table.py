@@ -45,7 +45,7 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.JOB,
         "internal",
         "the job's `submit`",
-        "From the POST to the last row of the job; the app emits the span when the job ends",
+        "From the POST to the last row of the job. The app emits the span when the job ends",
     ),
     SpanRow(
         SpanName.ATTEMPT,
@@ -58,7 +58,7 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.DISPATCH,
         "internal",
         "`job`",
-        "The activity that records an attempt and sends the directive; the span has the verdict",
+        "The activity that records an attempt and sends the directive. The span has the verdict",
     ),
     SpanRow("send global-bus-p{lane}", "producer", "`attempt`", "Sends the directive to Service Bus"),
     SpanRow(
@@ -78,7 +78,7 @@ SPANS: tuple[SpanRow, ...] = (
         "process global-bus-replies-p{lane}",
         "consumer",
         "the reply's `traceparent`, else `attempt`",
-        "Application of a reply (`process callback` if it came over HTTP). Linked to the attempt",
+        "Application of a reply (`process callback` if the reply came over HTTP). Linked to the attempt",
     ),
     SpanRow(SpanName.SETTLE, "internal", "`job`", "The activity after a timer. Reads the ledger and returns a verdict"),
     SpanRow(SpanName.SWEEP, "internal", "none", "One sweep"),

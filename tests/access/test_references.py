@@ -26,7 +26,7 @@ def test_allowed(uri: str) -> None:
         ("https://evil.example/a", "host"),
         ("https://account.blob.core.windows.net@evil.example/a", "user information"),
         ("https://account.blob.core.windows.net\\@evil.example/a", "backslashes"),
-        ("https:///a", "names no host"),
+        ("https:///a", "must name a host"),
         ("https://account.blob.core.windows.net:port/a", "not a URI"),
         ("https://account.blob.core.windows.net/a b", "spaces"),
         ("https://account.blob.core.windows.net:8443/a", "host 'account.blob.core.windows.net:8443'"),

@@ -55,7 +55,7 @@ def test_a_setting_that_is_missing_is_found() -> None:
     store = Resource("Microsoft.AppConfiguration/configurationStores", "store", {})
     assert app_settings.check(Snapshot(Path("dev.bicepparam"), (app,))) == []
     [found] = app_settings.check(Snapshot(Path("dev.bicepparam"), (app, store)))
-    assert "LUCIUS_APPCONFIG_ENDPOINT is needed and not set" in found.text
+    assert "LUCIUS_APPCONFIG_ENDPOINT must be set" in found.text
 
 
 def test_every_setting_of_the_app_is_known_or_a_laptops() -> None:
@@ -100,8 +100,8 @@ def test_host_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
-        ("tests", "emulator would be deployed"),
-        ("shared", "shared would not be deployed"),
+        ("tests", "emulator is not excluded; add its name"),
+        ("shared", "shared is excluded; remove its name"),
         ("*.pyc", "only whole names"),
         ("!tests", "only whole names"),
     ],

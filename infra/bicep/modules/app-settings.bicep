@@ -152,10 +152,10 @@ type tenantsType = {
 @sealed()
 // generated: tuning
 type tuningType = {
-  @description('Optional. `feed`: public events are written to each tenant\'s feed. `topic`: they are also sent to the topic `lucius-events`. `off`: no public events.')
+  @description('Optional. `feed`: public events are written to each tenant\'s feed. `topic`: public events are also sent to the topic `lucius-events`. `off`: no public events.')
   LUCIUS_EVENTS: string?
 
-  @description('Optional. Minimum seconds between two stored values of `progress`; at least 5.')
+  @description('Optional. Seconds, at least 5, between two stored values of `progress`.')
   LUCIUS_PROGRESS_SECONDS: string?
 
   @description('Optional. Retention of public events in feeds, in days.')
@@ -170,22 +170,22 @@ type tuningType = {
   @description('Optional. Maximum seconds from a directive to its ACK.')
   LUCIUS_ACK_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Seconds of the lease, from the ACK; a heartbeat restarts it.')
+  @description('Optional. Seconds of the lease, from the ACK. A heartbeat restarts the lease.')
   LUCIUS_STEP_RESULT_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Maximum seconds of an attempt, from its ACK; a heartbeat does not extend it.')
+  @description('Optional. Maximum seconds of an attempt, from its ACK. A heartbeat does not extend this time.')
   LUCIUS_ATTEMPT_MAX_SECONDS: string?
 
-  @description('Optional. Maximum seconds of a job, from its creation; time in PAUSED does not count.')
+  @description('Optional. Maximum seconds of a job, from its creation. Time in PAUSED does not count.')
   LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Seconds to wait after each failed send to Service Bus, separated by commas; the last entry does not repeat.')
+  @description('Optional. Seconds to wait after each failed send to Service Bus, separated by commas. If the send after the last entry fails too, the job fails.')
   LUCIUS_DISPATCH_BACKOFF_SECONDS: string?
 
-  @description('Optional. Seconds to wait after each ACK timeout, separated by commas; the last entry repeats.')
+  @description('Optional. Seconds to wait after each ACK timeout, separated by commas. The last entry repeats.')
   LUCIUS_ACK_BACKOFF_SECONDS: string?
 
-  @description('Optional. Seconds to wait after each failed execution, separated by commas; the last entry repeats.')
+  @description('Optional. Seconds to wait after each failed execution, separated by commas. The last entry repeats.')
   LUCIUS_EXECUTION_BACKOFF_SECONDS: string?
 
   @description('Optional. Number of days after a job ended for which the same request returns that job.')
@@ -194,22 +194,22 @@ type tuningType = {
   @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive`, and the job stays readable. Default: unlimited.')
   LUCIUS_RETENTION_DAYS: string?
 
-  @description('Optional. Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it.')
+  @description('Optional. Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 
-  @description('Optional. Response to a request over a limit of the settings. `reject`: 429. `stage`: its job waits.')
+  @description('Optional. Response to a request over a limit of the settings. `reject`: 429. `stage`: 202, and the job waits.')
   LUCIUS_OVERFLOW: string?
 
-  @description('Optional. Maximum active jobs of all tenants; a limit set by `lucius quota` overrides it.')
+  @description('Optional. Maximum active jobs of all tenants. A limit of `lucius quota` overrides this setting.')
   LUCIUS_MAX_INFLIGHT: string?
 
-  @description('Optional. Maximum active jobs in mode BURST; a limit set by `lucius quota` overrides it.')
+  @description('Optional. Maximum active jobs in mode BURST. A limit of `lucius quota` overrides this setting.')
   LUCIUS_MAX_INFLIGHT_BURST: string?
 
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')
   LUCIUS_SWEEP_SCHEDULE: string?
 
-  @description('Optional. Number of sweepers (timer functions); they share the tenants. Sizing: docs/explanation/scale.md.')
+  @description('Optional. Number of sweepers, which are timer functions and share the tenants. Sizing: docs/explanation/scale.md.')
   LUCIUS_SWEEPERS: string?
 
   @description('Optional. Mode of requests without a mode, if App Configuration sets none: `DEFAULT` (older name: `SAFE`) or `BURST`.')
@@ -227,7 +227,7 @@ type tuningType = {
   @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT.')
   LUCIUS_EXPORT_ENDPOINT: string?
 
-  @description('Optional. Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, `HOST:PORT` or `HOST:*`, separated by commas; `TENANT@` in front restricts a host to one tenant. List only names whose DNS you control.')
+  @description('Optional. Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control.')
   LUCIUS_WEBHOOK_HOSTS: string?
 
   @description('Optional. Claim with the source of the caller\'s jobs. The claim overrides the source in the job request. If this setting is unset, or the token has no such claim, the request names the source.')
@@ -242,7 +242,7 @@ type tuningType = {
   @description('Optional. Allowed URI schemes of references, separated by commas. Default: `https,s3,abfss`, outside Azure also `http`.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
-  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, separated by commas. `{tenant}` is the job\'s tenant; name a port other than the scheme\'s own. Default: any host; the template sets the containers of its own account.')
+  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, separated by commas. `{tenant}` is the job\'s tenant. Add a port that differs from the scheme\'s default. Default: any host. The template sets the containers of its own account.')
   LUCIUS_ALLOWED_REF_HOSTS: string?
 }
 // end

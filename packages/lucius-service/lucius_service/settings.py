@@ -127,7 +127,7 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 86_400:
-        raise SettingsError(f"{name}={text!r} must be seconds, over 0 and under a day")
+        raise SettingsError(f"{name}={text!r} must be a number of seconds above 0 and below 86,400")
     return value
 
 

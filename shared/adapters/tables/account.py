@@ -160,7 +160,7 @@ async def transact(table: Table, operations: Sequence[RowOperation]) -> list[dic
     """
     if len(operations) > MAX_OPERATIONS:
         # Azurite refuses a larger one with text that the SDK cannot parse
-        raise LedgerRefused(f"a transaction takes {MAX_OPERATIONS} rows")
+        raise LedgerRefused(f"a transaction has at most {MAX_OPERATIONS} rows")
     metadata = await table.submit_transaction(operations)
     gone = [operation[0] == "delete" for operation in operations]
     if len(metadata) != len(gone) or not all(each or "etag" in new for each, new in zip(gone, metadata, strict=True)):

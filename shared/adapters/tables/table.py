@@ -45,7 +45,7 @@ class Entity(dict[str, Any]):
         return self.metadata["etag"] or ""
 
     def __missing__(self, name: str) -> Any:
-        raise Undecodable(key_of(self), f"it has no column {name}")
+        raise Undecodable(key_of(self), f"the row has no column {name}")
 
 
 def row_at(partition: str, row: str) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
     """
     starts = [found.start() for found in _PART.finditer(body)]
     if not content_type.startswith("multipart/mixed") or not starts:
-        raise ValueError("not the answer to a transaction")
+        raise ValueError("not a response to a transaction")
     parts = [body[start:end] for start, end in zip(starts, [*starts[1:], len(body)], strict=True)]
     metadata = []
     for part in parts:

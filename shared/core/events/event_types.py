@@ -163,7 +163,7 @@ class JobWaits(JobPayload, total=False):
 
 
 class JobEnded(JobPayload, total=False):
-    duration: Annotated[float, Field(ge=0, description="Seconds from the job's creation to its end.")]
+    duration: Annotated[float, Field(ge=0, description="Seconds from the job's creation until the job ended.")]
     result: Result
     error: Bounded[Error]
     redriveOf: RedriveOf

@@ -26,7 +26,7 @@ SLOW_AFTER = timedelta(minutes=2)
 #: `_FAILED_SHARE`
 _FAILURES_WITHIN = timedelta(minutes=10)
 _MANY_FAILURES, _FAILED_SHARE = 5, 0.2
-_STAYS_OPEN = "It stays open until an operator acts on it, or its cause ends."
+_STAYS_OPEN = "The incident stays open until an operator closes the incident, or its cause ends."
 _KINDS = {
     IncidentKind.JOB: "job",
     IncidentKind.BREAKER: "circuit breaker of quota",
@@ -41,7 +41,7 @@ class Level(StrEnum):
     CRITICAL = "critical"
     """Jobs do not continue."""
     WARNING = "warning"
-    """An operator should check it."""
+    """An operator should check the cause."""
     OK = "ok"
 
 
@@ -155,8 +155,8 @@ def _find_unreachable(overview: Overview) -> Iterator[HealthProblem]:
     for down in overview.down:
         yield HealthProblem(
             level=Level.CRITICAL,
-            sentence=f"{down.name}: does not respond for {age(overview.at, down.since)} ({down.reason}).",
-            consequence="Jobs stop, and continue when it responds.",
+            sentence=f"{down.name}: no response for {age(overview.at, down.since)} ({down.reason}).",
+            consequence="Jobs stop, and continue when the dependency responds.",
             since=down.since,
             kind=SubjectKind.DEPENDENCY,
             subject=down.name,
@@ -221,7 +221,7 @@ def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Heal
         yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"Quota {name}: the circuit breaker is open{waits}.",
-            consequence="No job starts until it is half-open; then one job starts, then two, up to 32.",
+            consequence="No job starts until the breaker is half-open. Then 1 job starts, then 2, up to 32.",
             command=f"lucius quota show{selects}",
             **about,  # type: ignore[arg-type]
         )
@@ -302,7 +302,7 @@ def _find_rejected_messages(overview: Overview) -> Iterator[HealthProblem]:
         level=Level.WARNING,
         sentence=f"Rejected messages: no job accepted {more}{_count(overview.rejected.total(), 'message')} in the last "
         f"hour, most with reason {reason}.",
-        consequence="Jobs continue without them. An attempt whose reply is among them ends at its time limit.",
+        consequence="Jobs continue without the messages. An attempt whose reply was rejected ends at its time limit.",
         since=overview.rejected_since,
         kind=SubjectKind.REJECTED,
         subject=reason,

@@ -22,7 +22,7 @@ def parse_json(body: bytes) -> Any:
     except UnicodeDecodeError:
         raise ValueError("the body is not UTF-8") from None
     if _measure_depth(text) > MAX_DEPTH:
-        raise ValueError(f"the JSON nests deeper than {MAX_DEPTH}")
+        raise ValueError(f"the JSON has more than {MAX_DEPTH} nested levels")
     try:
         value = json.loads(
             text,

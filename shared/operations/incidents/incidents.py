@@ -130,7 +130,7 @@ async def raise_incident(
             known = await find_incident_of(context, kind, subject, at)
         if known is None:
             # Race incident: another process is settling one of the same subject
-            raise Conflict("the open incident was settled meanwhile")
+            raise Conflict("another request closed the incident meanwhile")
         return known
 
     return await context.retry_on_conflict(open_or_find, f"the incident of {subject}")

@@ -66,7 +66,7 @@ class FirstLoaded:
             name, version = each.key
             refused[each.key] = (
                 f"protocol {name} version {version} has other steps than when it was first loaded; "
-                "those stay in effect: raise `version`"
+                "the first steps stay in effect; raise `version`"
             )
             if known is not None:
                 ramp = {"ramp_percent": each.definition.ramp_percent}

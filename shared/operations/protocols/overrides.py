@@ -52,7 +52,7 @@ def apply_overrides(
     for name in _part(values, _TENANTS):
         tenant = normalise(name.rpartition(":")[0])
         if (meaning := RESERVED_TENANTS.get(tenant)) is not None:
-            problems.append(f"{_TENANTS}{name}: no tenant can have this name; it means {meaning}")
+            problems.append(f"{_TENANTS}{name}: no tenant can have this name, which means {meaning}")
     registry = _registry(_part(values, _PROTOCOLS), before.registry, known, services, problems)
     return CatalogState(registry, _modes(values, before.modes, problems), tuple(problems), _ref_hosts(values))
 
@@ -65,7 +65,7 @@ def _registry(
     problems: list[str],
 ) -> Registry:
     if not texts:
-        problems.append(f"no key begins with {_PROTOCOLS}: the protocols stay as they were")
+        problems.append(f"no key begins with {_PROTOCOLS}, so the loaded protocols stay in effect")
         return before
     found: dict[VersionKey, Protocol] = {}
     kept: list[str] = []

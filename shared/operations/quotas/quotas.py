@@ -347,7 +347,7 @@ def _apply_default(directory: Directory, state: GateState) -> Directory:
 
 def _delete_rule(state: GateState) -> GateState:
     if state.rule is None:
-        raise GateNotFound(f"{state.gate.display_name} has no limits of its own, so no limits can be deleted")
+        raise GateNotFound(f"{state.gate.display_name} has no limits of its own to delete")
     return replace(state, rule=None)
 
 

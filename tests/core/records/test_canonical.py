@@ -41,7 +41,7 @@ def test_key_and_body_claims_never_meet() -> None:
         (b'{"a": 1e999}', "out of range"),
         (b'{"a": 1, "a": 2}', "'a' occurs twice"),
         (b'{"a": "\\ud800"}', "lone surrogate"),
-        (b"[" * 65 + b"]" * 65, "nests deeper than 64"),
+        (b"[" * 65 + b"]" * 65, "more than 64 nested levels"),
         (b'{"a": ', "not JSON: Expecting value at line 1, column 7"),
         (b"\xff", "not UTF-8"),
     ],

@@ -76,7 +76,7 @@ def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (("job", "show", "nobody"), 3, "lucius: job not found: nobody (JOB_NOT_FOUND)\n"),
+        (("job", "show", "nobody"), 3, "lucius: job not found: nobody; check the id and the tenant (JOB_NOT_FOUND)\n"),
         (("job", "show", ""), 2, "lucius: '' is not an id or a name"),
         (("protocol", "show", ".."), 2, "lucius: '..' is not an id or a name"),
         (("submit", INVOICE, "-p", "NOPE"), 3, "lucius: unknown protocol NOPE; known: "),

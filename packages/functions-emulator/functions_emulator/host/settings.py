@@ -92,9 +92,9 @@ def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = 
             for name, value in (document.get("ConnectionStrings") or {}).items():
                 values[f"ConnectionStrings:{name}"] = value["ConnectionString"] if isinstance(value, dict) else value
         except (ValueError, AttributeError, KeyError, TypeError) as error:
-            raise HostError(f"{path}: not valid settings: {error!r}") from None
+            raise HostError(f"{path}: invalid settings: {error!r}") from None
         if document.get("IsEncrypted") is True:
-            raise HostError(f"{path} is encrypted, only Core Tools can read it: func settings decrypt")
+            raise HostError(f"{path} is encrypted; decrypt the file with: func settings decrypt")
         for name, value in values.items():
             if not isinstance(value, str):
                 raise HostError(f"{path}: the value of {name!r} must be a string")
