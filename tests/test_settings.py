@@ -141,8 +141,8 @@ def test_tenants_are_mapped_by_claims() -> None:
         ('{"azp": {"a": ".."}}', "must be JSON"),
         ('{"azp": {"a": "contoso\u200b"}}', "must be JSON"),
         ('{"azp": {"a": "contoso", "a": "fabrikam"}}', "must be JSON"),
-        ('{"azp": {"04B07795-8ddb-461a-bbee-02f9e1bf7b46": "contoso"}}', "maps the id of the Azure CLI"),
-        ('{"appid": {"1950a258-227b-4e31-a9cf-717495945fc2": "contoso"}}', "maps the id of Azure PowerShell"),
+        ('{"azp": {"04B07795-8ddb-461a-bbee-02f9e1bf7b46": "contoso"}}', "must not map the id of the Azure CLI"),
+        ('{"appid": {"1950a258-227b-4e31-a9cf-717495945fc2": "contoso"}}', "must not map the id of Azure PowerShell"),
     ],
 )
 def test_a_mapping_that_cannot_hold_stops_the_start(mapped: str, why: str) -> None:
@@ -341,7 +341,7 @@ def test_a_name_that_azure_does_not_take_stops_the_start(name: str, value: str) 
 @pytest.mark.parametrize(("name", "other"), [*itertools.combinations(TABLES, 2)])
 def test_two_settings_name_no_one_table(name: str, other: str) -> None:
     """A tenant `incidents` would read those of all tenants in its own partition. Azure compares names without case."""
-    with pytest.raises(SettingsError, match=f"^{other} must name another table than {name}$"):
+    with pytest.raises(SettingsError, match=f"^{other} must differ from {name}: each names one table$"):
         load(MINIMAL | {name: "Lucius", other: "luciuS"})
 
 

@@ -49,7 +49,7 @@ _WHY: Sequence[tuple[type[PyJWTError], str]] = (
     (InvalidIssuerError, "the token is from another issuer; get a token from the issuer of this API"),
     # this class comes before its base class DecodeError
     (InvalidSignatureError, "the signature of the token is invalid; get a new token"),
-    (DecodeError, "the token is not a JWT; get a new token"),
+    (DecodeError, "the token, or one of its claims, cannot be read; get a new token"),
 )
 
 

@@ -59,7 +59,7 @@ class ProblemCode(StrEnum):
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
         503,
-        "A dependency does not respond; repeat the request.",
+        "A dependency does not respond. Repeat the request after `Retry-After`.",
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", 400, "`dryRun` is not `true` or `false`, or the body is not a JSON object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", 400, "The body is not a valid job request. See `errors`."
@@ -73,7 +73,7 @@ class ProblemCode(StrEnum):
     IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", 428, "Changing limits requires `If-Match`: the quota's `etag`, or `*`."
     INTERNAL = "INTERNAL", 500, "Internal error; report the `correlation_id`."
     JOB_LIVE = "JOB_LIVE", 409, "The job has not ended yet. Wait until the job ends, then repeat the request."
-    JOB_SUCCEEDED = "JOB_SUCCEEDED", 409, "The job succeeded and cannot be redriven."
+    JOB_SUCCEEDED = "JOB_SUCCEEDED", 409, "The job succeeded and cannot be redriven. Replay the job instead."
     KIND_INVALID = "KIND_INVALID", 400, "`kind` is not a kind of incident. The response lists the kinds."
     LABEL_INVALID = "LABEL_INVALID", 400, "`label` does not have the form `key:value`."
     LEDGER_REFUSED = (

@@ -34,9 +34,9 @@ def test_allowed(uri: str) -> None:
         ("https://account.blob.core.windows.net/a?X-Amz-Signature=secret", "a credential (X-Amz-Signature)"),
         ("https://account.blob.core.windows.net/a#token=secret", "a credential (token)"),
         ("abfss://documents:password@account.blob.core.windows.net/a", "user information"),
-        ("https://account.blob.core.windows.net/a/%252e%252e/b", "path segments"),
+        ("https://account.blob.core.windows.net/a/%252e%252e/b", "path segment"),
         ("https://account.blob.core.windows.net/a%252fb", "encoded slash"),
-        ("https://account.blob.core.windows.net//documents/a", "empty first one"),
+        ("https://account.blob.core.windows.net//documents/a", "empty first segment"),
     ],
 )
 def test_refused(uri: str, why: str) -> None:
@@ -106,11 +106,11 @@ def test_an_allowed_container(uri: str) -> None:
         ("https://account.blob.core.windows.net/documents2/a", "container 'documents2'"),
         ("https://account.blob.core.windows.net/", "container ''"),
         ("https://account.blob.core.windows.net", "container ''"),
-        ("https://account.blob.core.windows.net/documents/../secrets/a", "path segments"),
-        ("https://account.blob.core.windows.net/documents/%2e%2E/secrets/a", "path segments"),
-        ("https://account.blob.core.windows.net/documents%2f..%2fsecrets/a", "path segments"),
+        ("https://account.blob.core.windows.net/documents/../secrets/a", "path segment"),
+        ("https://account.blob.core.windows.net/documents/%2e%2E/secrets/a", "path segment"),
+        ("https://account.blob.core.windows.net/documents%2f..%2fsecrets/a", "path segment"),
         ("abfss://secret@lake.dfs.core.windows.net/raw/a", "container 'secret'"),
-        ("abfss://lake.dfs.core.windows.net/raw/a", "names no container"),
+        ("abfss://lake.dfs.core.windows.net/raw/a", "must name a container"),
         ("https://other.blob.core.windows.net/documents/a", "host"),
     ],
 )

@@ -102,8 +102,8 @@ def test_host_json(tmp_path: Path) -> None:
     [
         ("tests", "emulator is not excluded; add its name"),
         ("shared", "shared is excluded; remove its name"),
-        ("*.pyc", "only whole names"),
-        ("!tests", "only whole names"),
+        ("*.pyc", "must be a whole name"),
+        ("!tests", "must be a whole name"),
     ],
 )
 def test_funcignore(tmp_path: Path, lines: str, text: str) -> None:

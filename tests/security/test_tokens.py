@@ -190,7 +190,7 @@ async def test_an_unknown_critical_header_is_refused(world: World) -> None:
         ({"exp": int(time.time()) + 37 * 3600}, "valid for more than 36 hours"),
         ({"exp": 1e300}, "valid for more than 36 hours"),
         ({"exp": str(int(time.time()) + 37 * 3600)}, "valid for more than 36 hours"),
-        ({"cnf": {"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}, "bound to a key"),
+        ({"cnf": {"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}, "cnf binds a token to a key"),
         ({"nonce": "n-0S6_WzA2Mj"}, "an ID token"),
         ({"sub": None}, "invalid"),
         ({"sub": 7}, "invalid"),

@@ -54,7 +54,7 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     errors.ReplyUnfit: lambda error: RequestError(
         ProblemCode.__members__.get(error.reason, ProblemCode.REPLY_INVALID), error.detail
     ),
-    errors.LedgerRefused: _fault(ProblemCode.NOT_STORABLE, "the ledger cannot store a value of this request"),
+    errors.LedgerRefused: _fault(ProblemCode.NOT_STORABLE, "the ledger cannot store a value of this request; change the values"),
     errors.DataLost: _fault(
         ProblemCode.DATA_LOST, "a stored part of the job or message is gone; only an operator can restore it"
     ),
@@ -67,7 +67,7 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     errors.CreationWithdrawn: _unavailable(),
     # nothing of the transaction was written
     **dict.fromkeys(_LOST_RACES, _unavailable("another request changed the same rows; repeat the request")),
-    errors.Transient: _unavailable("a dependency does not respond; repeat the request"),
+    errors.Transient: _unavailable("a dependency does not respond; repeat the request after 5 seconds"),
     Exception: _fault(ProblemCode.INTERNAL, "internal error; report the correlation_id"),
 }
 
@@ -97,7 +97,7 @@ def _body(refused: Refused, correlation_id: str) -> dict[str, Any]:
     """Makes the `application/problem+json` body. `code` is stable, `detail` is for people."""
     code, detail = refused.code, str(refused)
     if len(refused.errors) > MAX_REQUEST_ERRORS:
-        detail += f" (the first {MAX_REQUEST_ERRORS}; there are more)"
+        detail += f" (only the first {MAX_REQUEST_ERRORS} errors are listed)"
     return {
         "type": f"/v1/problems#{code}",
         "title": code.replace("_", " ").capitalize(),

@@ -175,4 +175,4 @@ async def test_a_request_can_name_its_version(world: World) -> None:
     assert await version_of(world, protocol_version=2) == 2
     with pytest.raises(RequestInvalid) as refused:
         await version_of(world, protocol_version=3)
-    assert refused.value.errors == (("protocol_version", "is not a loaded version of OCR; loaded: 1, 2"),)
+    assert refused.value.errors == (("protocol_version", "must be a loaded version of OCR (1, 2), not 3"),)

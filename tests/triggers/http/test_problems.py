@@ -270,7 +270,7 @@ def test_a_problem_has_so_many_errors(count: int) -> None:
     """Beyond the bound it says that there are more."""
     problem = problem_body(refusals.RequestInvalid([(f"payload.{number}", "is wrong") for number in range(count)]), "c")
     assert len(problem["errors"]) == MAX_REQUEST_ERRORS
-    assert ("there are more" in problem["detail"]) is (count > MAX_REQUEST_ERRORS)
+    assert ("errors are listed" in problem["detail"]) is (count > MAX_REQUEST_ERRORS)
 
 
 def test_a_problem_repeats_no_long_value() -> None:
