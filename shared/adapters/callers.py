@@ -120,8 +120,7 @@ class JwtCallers:
             raise TokenInvalid(why) from None
         if any(name in claims for name in _NOT_BEARER):
             raise TokenInvalid(
-                "not a bearer access token: cnf binds a token to a key, and nonce marks an ID token; send an access "
-                "token without cnf and nonce"
+                "not a bearer access token: cnf binds a token to a key, nonce marks an ID token; send another token"
             )
         if int(claims["exp"]) > time.time() + _MAX_LIFE_S:
             raise TokenInvalid(

@@ -82,7 +82,9 @@ def _some_of(names: type[StrEnum], plural: str) -> ParameterKind:
                 raise ValueError
             return frozenset(names(_text(name, each).strip().upper()) for each in given)
         except ValueError:
-            raise FilterInvalid(name, f"must be one or more of {', '.join(names)}, separated by commas") from None
+            raise FilterInvalid(
+                name, f"must be one or more of {', '.join(names)}, separated by commas, not {_shown(value)}"
+            ) from None
 
     a_list = {"type": "array", "minItems": 1, "items": {"enum": [str(each) for each in names]}}
     one = "|".join(names)

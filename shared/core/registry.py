@@ -141,7 +141,10 @@ def _order_versions(request_type: str, versions: list[Protocol]) -> tuple[Protoc
     """Returns the versions of one job type, the highest first. Raises ProtocolError."""
     ordered = sorted(versions, key=lambda each: each.definition.version, reverse=True)
     if len({each.definition.protocol_id for each in ordered}) > 1 or len({each.key for each in ordered}) < len(ordered):
-        raise ProtocolError(f"two protocols have request_type {request_type}; rename one, or raise its version")
+        raise ProtocolError(
+            f"two protocols have request_type {request_type}; "
+            "give one protocol another request_type, or give both the same protocol_id and different versions"
+        )
     ramped = [each.definition.version for each in ordered if each.definition.ramp_percent is not None]
     if ramped and (ramped != [ordered[0].definition.version] or len(ordered) == 1):
         raise ProtocolError(

@@ -54,7 +54,9 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     errors.ReplyUnfit: lambda error: RequestError(
         ProblemCode.__members__.get(error.reason, ProblemCode.REPLY_INVALID), error.detail
     ),
-    errors.LedgerRefused: _fault(ProblemCode.NOT_STORABLE, "the ledger cannot store a value of this request; change the values"),
+    errors.LedgerRefused: _fault(
+        ProblemCode.NOT_STORABLE, "the ledger cannot store a value of this request; change the values"
+    ),
     errors.DataLost: _fault(
         ProblemCode.DATA_LOST, "a stored part of the job or message is gone; only an operator can restore it"
     ),

@@ -358,7 +358,7 @@ def _check_seq(state: GateState, rule_seq: int | None) -> None:
 
 def _check_ahead(until: datetime | None, now: datetime) -> None:
     if until is not None and until <= now:
-        raise QuotaInvalid(("until", f"must be in the future, not {until:%Y-%m-%dT%H:%M:%SZ}"))
+        raise QuotaInvalid(("until", f"must be in the future, not {until.isoformat()}"))
 
 
 def _check_room(admission: AdmissionState, after: GateState, now: datetime) -> None:

@@ -263,7 +263,7 @@ def test_a_retention_shorter_than_the_claims_is_refused() -> None:
         "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
         "LUCIUS_RETENTION_DAYS": "29",
     }
-    with pytest.raises(SettingsError, match="LUCIUS_RETENTION_DAYS=.* must be at least"):
+    with pytest.raises(SettingsError, match=r"LUCIUS_RETENTION_DAYS=.* must be at least"):
         load(environment)
     assert load(environment | {"LUCIUS_RETENTION_DAYS": "30"}).retention_days == 30
 
