@@ -85,9 +85,12 @@ class BatchCounts(Message):
     replayed: int
     checked: Annotated[int, Field(description="Number of dry runs without an error.")]
     refused: Annotated[
-        int, Field(description="Number of lines with status 4xx. Correct the line or, after 429, retry later.")
+        int,
+        Field(
+            description="Number of job requests with status 4xx. Correct the job request or, after 429, retry later."
+        ),
     ]
-    failed: Annotated[int, Field(description="Number of lines with status 5xx. A retry can succeed.")]
+    failed: Annotated[int, Field(description="Number of job requests with status 5xx. A retry can succeed.")]
 
 
 class Build(Message):
@@ -875,7 +878,9 @@ class Problem(Message):
     ] = None
     earliest: Annotated[
         str | None,
-        Field(description="CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`."),
+        Field(
+            description="CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`. Null if the\ntenant has no heads."
+        ),
     ] = None
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT only. Job that the key belongs to.")] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN only. Available job types.")] = None
@@ -994,9 +999,14 @@ class QuotaBreaker(Message):
     until: Annotated[AwareDatetime | None, Field(description="OPEN only. Time when the breaker becomes half-open.")]
     allow: Annotated[int | None, Field(description="HALF_OPEN only. Maximum active jobs.")]
     bad: Annotated[
-        int, Field(description="Number of counted jobs that failed. OPEN: the number when the breaker opened.")
+        int,
+        Field(
+            description="Number of jobs that failed, of those that the breaker counts. While it is OPEN, the number when it opened."
+        ),
     ]
-    calls: Annotated[int, Field(description="Number of counted jobs. OPEN: the number when the breaker opened.")]
+    calls: Annotated[
+        int, Field(description="Number of jobs that the breaker counts. While it is OPEN, the number when it opened.")
+    ]
 
 
 class QuotaBreakerRule(Message):
@@ -1005,7 +1015,9 @@ class QuotaBreakerRule(Message):
     """
 
     failure_rate: Annotated[float, Field(description="Share of failed jobs among the counted jobs.")]
-    min_calls: Annotated[int, Field(description="Minimum number of counted jobs.")]
+    min_calls: Annotated[
+        int, Field(description="Minimum number of jobs that the breaker must count before it can open.")
+    ]
     cooldown_s: Annotated[int, Field(description="Seconds for which the breaker stays open the first time.")]
     min_tenants: Annotated[
         int | None, Field(description="Quotas over all tenants only. Minimum number of tenants with failed jobs.")
@@ -1087,7 +1099,7 @@ class QuotaRule(Message):
     breaker: Annotated[
         QuotaBreakerRule | None,
         Field(
-            description="Circuit breaker. Stops admission when `failure_rate` is reached, and admits at most 32 jobs at a time after\n`cooldown_s`."
+            description="Circuit breaker. Stops admission when `failure_rate` is reached. After `cooldown_s`, admits at most 32 jobs at a\ntime until the breaker closes."
         ),
     ] = None
 
@@ -1207,7 +1219,7 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus rejected the directive at every try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus did not accept the directive at any try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="New job that redrives this job.")]
@@ -1637,7 +1649,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus rejected the directive at every try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus did not accept the directive at any try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     error_message: str | None
@@ -1936,7 +1948,7 @@ class JobLine(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus rejected the directive at every try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus did not accept the directive at any try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     archived_at: Annotated[
@@ -2638,7 +2650,7 @@ class Job(Message):
     tenant_id: str
     protocol_id: str
     protocol_version: Annotated[int, Field(description="Protocol version, which never changes for this job.")]
-    protocol_digest: Annotated[str, Field(description="SHA-256 of the protocol version.")]
+    protocol_digest: Annotated[str, Field(description="SHA-256 of the protocol's canonical JSON (RFC 8785).")]
     request_type: str
     schema_version: str
     mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="Distribution of directives over the lanes.")]
@@ -2680,7 +2692,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus rejected the directive at every try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus did not accept the directive at any try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     error_message: str | None
@@ -2688,7 +2700,7 @@ class Job(Message):
     final_output_expires_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time after which the result may be deleted from the workspace. Null if the result is at the caller's\n`output_ref`."
+            description="Time after which the result may be deleted from the workspace. Null if the job has no result, if the result is\noutside of the workspace, or if the retention of the workspace is unlimited."
         ),
     ]
     deadline_at: Annotated[
