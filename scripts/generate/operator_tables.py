@@ -153,18 +153,18 @@ def _when(duty: Duty) -> str:
 
 #: action of an operator after a warning: a section of the runbook, or a text. Other warnings repair themselves
 _ACTIONS = {
-    **dict.fromkeys(("SERVICE_SILENT",), "#directives-are-not-acknowledged"),
+    **dict.fromkeys(("SERVICE_SILENT",), "#unacknowledged-directives"),
     **dict.fromkeys(("DEAD_REPLIES", "DEAD_REPLIES_UNFINISHED"), "#dead-replies"),
     **dict.fromkeys(("MESSAGE_REJECTED",), "#rejected-messages"),
-    **dict.fromkeys(("INCIDENT_OPENED",), "#jobs-fail"),
-    **dict.fromkeys(("BREAKER_OPENED",), "#a-breaker-is-open"),
-    **dict.fromkeys(("ROW_UNDECODABLE", "ROW_REFUSED", "DIRECTORY_UNREAD", "LEDGER_REFUSED"), "#a-row-cannot-be-read"),
-    **dict.fromkeys(("EVENTS_UNSENT", "EVENTS_NEVER_SENT"), "#events-are-not-sent"),
-    **dict.fromkeys(("HOOK_SUSPENDED", "HOOK_DISABLED", "DELIVERY_DEAD"), "#a-webhook-is-suspended"),
-    **dict.fromkeys(("LIMIT_REACHED",), "#a-tenant-is-saturated"),
-    **dict.fromkeys(("DEPENDENCY_UNAVAILABLE", "DEPENDENCY_DOWN", "REPLY_RETRIED"), "#a-dependency-is-down"),
+    **dict.fromkeys(("INCIDENT_OPENED",), "#failed-jobs"),
+    **dict.fromkeys(("BREAKER_OPENED",), "#open-breaker"),
+    **dict.fromkeys(("ROW_UNDECODABLE", "ROW_REFUSED", "DIRECTORY_UNREAD", "LEDGER_REFUSED"), "#unreadable-rows"),
+    **dict.fromkeys(("EVENTS_UNSENT", "EVENTS_NEVER_SENT"), "#unsent-events"),
+    **dict.fromkeys(("HOOK_SUSPENDED", "HOOK_DISABLED", "DELIVERY_DEAD"), "#suspended-webhook"),
+    **dict.fromkeys(("LIMIT_REACHED",), "#saturated-tenant"),
+    **dict.fromkeys(("DEPENDENCY_UNAVAILABLE", "DEPENDENCY_DOWN", "REPLY_RETRIED"), "#unreachable-dependency"),
     **dict.fromkeys(
-        ("KEYS_UNAVAILABLE", "CONFIGURATION_UNAVAILABLE", "PROTOCOL_VERSIONS_UNREAD"), "#a-dependency-is-down"
+        ("KEYS_UNAVAILABLE", "CONFIGURATION_UNAVAILABLE", "PROTOCOL_VERSIONS_UNREAD"), "#unreachable-dependency"
     ),
     "CONFIGURATION_READ": "repair the key of the store; `protocols.problems` names it",
     "PROTOCOL_VERSION_REFUSED": "raise `version` of the protocol that `protocols.problems` names",
@@ -177,7 +177,7 @@ _ACTIONS = {
     "HISTORY_KEPT": "purge the orchestrations that `instances` names",
     "ARCHIVE_INVALID": "restore the blob that `blob` names",
     "SIGNING_FAILED": "check `LUCIUS_AUDIT_KEY`, and the right of the app to sign with it",
-    "EXPORT_FAILED": "#an-export-fails",
+    "EXPORT_FAILED": "#failed-exports",
 }
 
 

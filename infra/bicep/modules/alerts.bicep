@@ -141,7 +141,7 @@ var metricAlerts = [
   {
     name: 'reply-backlog'
     means: 'More replies than the threshold (default 500) have waited on a lane for 15 minutes. The reply functions do not keep up, or do not run.'
-    section: 'replies-wait'
+    section: 'reply-backlog'
     command: 'lucius health'
     severity: 2
     scope: serviceBusResourceId
@@ -195,7 +195,7 @@ var logAlerts = [
   {
     name: 'app-down'
     means: 'The app has sent no telemetry for ten minutes. The app does not run, or its telemetry does not arrive.'
-    section: 'the-app-is-down'
+    section: 'unreachable-app'
     command: 'lucius health'
     severity: 0
     query: loadTextContent('../queries/app-down.kql')
@@ -208,7 +208,7 @@ var logAlerts = [
   {
     name: 'not-ready'
     means: 'The tables, blobs, Service Bus or the orchestration backend did not respond to the app.'
-    section: 'a-dependency-is-down'
+    section: 'unreachable-dependency'
     command: 'lucius health'
     severity: 1
     query: loadTextContent('../queries/not-ready.kql')
@@ -221,7 +221,7 @@ var logAlerts = [
   {
     name: 'server-errors'
     means: 'Callers get 5xx responses.'
-    section: 'requests-fail'
+    section: 'failed-requests'
     command: 'lucius health'
     severity: 1
     query: loadTextContent('../queries/server-errors.kql')
@@ -233,7 +233,7 @@ var logAlerts = [
   {
     name: 'queued-jobs'
     means: 'A job has been QUEUED longer than the threshold (default 10 minutes) without an ACK of a service.'
-    section: 'jobs-wait'
+    section: 'queued-jobs'
     command: 'lucius job list --status QUEUED'
     severity: 1
     query: loadTextContent('../queries/queued-jobs.kql')
@@ -245,7 +245,7 @@ var logAlerts = [
   {
     name: 'oldest-wait'
     means: 'A job has waited for a quota longer than the threshold (default 6 hours). The quota is too small or held, or the tenant of the job sends more jobs than the quota admits.'
-    section: 'jobs-wait-for-quotas'
+    section: 'jobs-waiting-for-quotas'
     command: 'lucius quota list'
     severity: 3
     query: loadTextContent('../queries/oldest-wait.kql')
@@ -257,7 +257,7 @@ var logAlerts = [
   {
     name: 'breaker-open'
     means: 'A circuit breaker is open because jobs of a type fail. Its quota admits no job until the cool-down is over, and then one job.'
-    section: 'a-breaker-is-open'
+    section: 'open-breaker'
     command: 'lucius deadletter list'
     severity: 2
     query: loadTextContent('../queries/breaker-open.kql')
@@ -270,7 +270,7 @@ var logAlerts = [
   {
     name: 'webhooks-suspended'
     means: 'The endpoint of a webhook accepted no event for a day. Events of the webhook wait until an operator resumes the webhook.'
-    section: 'a-webhook-is-suspended'
+    section: 'suspended-webhook'
     command: 'lucius webhook list'
     severity: 3
     query: loadTextContent('../queries/webhooks-suspended.kql')
@@ -282,7 +282,7 @@ var logAlerts = [
   {
     name: 'stuck-jobs'
     means: 'A directive has waited for its ACK longer than the threshold (default 5 minutes). A platform service is down or too slow.'
-    section: 'directives-are-not-acknowledged'
+    section: 'unacknowledged-directives'
     command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
     query: loadTextContent('../queries/stuck-dispatch.kql')
@@ -294,7 +294,7 @@ var logAlerts = [
   {
     name: 'silent-services'
     means: 'A platform service has sent no reply for five minutes while a directive waited for the service.'
-    section: 'directives-are-not-acknowledged'
+    section: 'unacknowledged-directives'
     command: 'lucius incident list'
     severity: 2
     query: loadTextContent('../queries/silent-services.kql')
@@ -307,7 +307,7 @@ var logAlerts = [
   {
     name: 'failure-rate'
     means: 'Of the jobs that ended in 15 minutes, the share that failed permanently exceeds the threshold (default 10 %).'
-    section: 'jobs-fail'
+    section: 'failed-jobs'
     command: 'lucius deadletter list'
     severity: 2
     query: replace(
@@ -323,7 +323,7 @@ var logAlerts = [
   {
     name: 'exceptions'
     means: 'Functions raise exceptions, or the host cannot start a function.'
-    section: 'functions-raise'
+    section: 'exceptions-in-functions'
     command: 'lucius job list --status FAILED_FINAL --since 1h'
     severity: 2
     query: loadTextContent('../queries/exceptions.kql')
@@ -335,7 +335,7 @@ var logAlerts = [
   {
     name: 'dependency-faults'
     means: 'The ledger, the bus, the orchestrations, App Configuration or the issuer did not respond to calls of the app.'
-    section: 'a-dependency-is-down'
+    section: 'unreachable-dependency'
     command: 'lucius health'
     severity: 2
     query: loadTextContent('../queries/dependency-faults.kql')
@@ -348,7 +348,7 @@ var logAlerts = [
   {
     name: 'events-unsent'
     means: 'The topic of public events accepts no event. The topic is full or unreachable, or the app has no right to send. Feeds and jobs continue.'
-    section: 'events-are-not-sent'
+    section: 'unsent-events'
     command: 'lucius health'
     severity: 2
     query: loadTextContent('../queries/events-unsent.kql')
@@ -373,7 +373,7 @@ var logAlerts = [
   {
     name: 'sweeps-failed'
     means: 'Sweeps fail, so interrupted work stays unfinished.'
-    section: 'the-sweeper-is-silent'
+    section: 'silent-sweeper'
     command: 'lucius health'
     severity: 2
     query: loadTextContent('../queries/sweeps-failed.kql')
@@ -385,7 +385,7 @@ var logAlerts = [
   {
     name: 'sweeper-silent'
     means: 'The sweeper has completed no sweep for 30 minutes, so interrupted work stays unfinished.'
-    section: 'the-sweeper-is-silent'
+    section: 'silent-sweeper'
     command: 'lucius health'
     severity: 1
     query: loadTextContent('../queries/sweeper-silent.kql')
@@ -398,7 +398,7 @@ var logAlerts = [
   {
     name: 'export-failed'
     means: 'The export of the ledger fails, so a restore after a loss has no recent export.'
-    section: 'an-export-fails'
+    section: 'failed-exports'
     command: 'lucius health'
     severity: 2
     query: loadTextContent('../queries/export-failed.kql')
@@ -410,7 +410,7 @@ var logAlerts = [
   {
     name: 'logs-capped'
     means: 'The logs reached their daily cap. Until the cap resets, log alerts are wrong, and app-down and sweeper-silent fire.'
-    section: 'telemetry-stops'
+    section: 'missing-telemetry'
     command: 'lucius health'
     severity: 2
     query: loadTextContent('../queries/logs-capped.kql')
@@ -425,7 +425,7 @@ var auditAlerts = [
   {
     name: 'anchor-missed'
     means: 'For six hours, the app has reported no anchor of a day that ended in the last 30 hours. Histories after the last anchored day are not anchored.'
-    section: 'heads-are-not-signed'
+    section: 'unsigned-heads'
     command: 'lucius health'
     severity: 2
     query: loadTextContent('../queries/anchor-missed.kql')
@@ -438,7 +438,7 @@ var auditAlerts = [
   {
     name: 'signing-failed'
     means: 'The key of heads and anchors is missing or does not sign. Auditors get 503, and jobs continue.'
-    section: 'heads-are-not-signed'
+    section: 'unsigned-heads'
     command: 'lucius health'
     severity: 2
     query: loadTextContent('../queries/signing-failed.kql')
