@@ -52,7 +52,7 @@ function Help() {
   const dialog = useRef(null);
   useEffect(() => dialog.current.showModal(), []);
   const keys = { "/": "Search", "j  k": "Next and previous job", Enter: "Open the job", x: "Select the job", "h  l": "Job: previous and next event", "g o": "Overview", "g j": "Jobs", "?": "Show this list" };
-  return html`<dialog ref=${dialog} class="dialog" aria-labelledby="keys-title" onClose=${() => (helpOpen.value = false)}><h2 id="keys-title">Keyboard</h2>
+  return html`<dialog ref=${dialog} class="dialog" aria-labelledby="keys-title" onClose=${() => (helpOpen.value = false)}><h2 id="keys-title">Keyboard shortcuts</h2>
     <dl class="fact-list">${Object.entries(keys).map(([key, text]) => html`<div key=${key} class="key-row"><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
     <div class="dialog-buttons"><button class="button" onClick=${() => dialog.current.close()}>Close</button></div></dialog>`;
 }
@@ -91,8 +91,8 @@ function App() {
       <${Search} /><${Tenant} />
       <span class=${`connection ${connection.value}`} role="status"><i aria-hidden="true" />${CONNECTION[connection.value]}</span>
       <button class="icon-button" title="Show times in UTC or local time" onClick=${() => (local.value = !local.value)}>${local.value ? "Local" : "UTC"}</button>
-      <button class="icon-button" aria-label="Light or dark" title="Light or dark" onClick=${setTheme}>◐</button>
-      <button class="icon-button" aria-label="Keyboard" title="Keyboard" onClick=${() => (helpOpen.value = true)}>?</button>
+      <button class="icon-button" aria-label="Switch between light and dark" title="Switch between light and dark" onClick=${setTheme}>◐</button>
+      <button class="icon-button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts" onClick=${() => (helpOpen.value = true)}>?</button>
       ${token.value && html`<button class="icon-button" title=${`Signed in as ${subject.value}`} onClick=${signOut}>Sign out</button>`}
     </header>
     <main id="main" ref=${main} tabindex="-1">${shown}</main>

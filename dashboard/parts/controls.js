@@ -31,7 +31,7 @@ export function Controls({ job, onDone }) {
   };
   return html`<div class="buttons">
     ${possible.map((each) => html`<button key=${each.name} class=${`button ${each.danger ? "danger" : ""}`} onClick=${() => setOpen(each)}>${each.verb}</button>`)}
-    ${open && html`<${ActionDialog} title=${`${open.verb} this job`} verb=${open.verb === "Priority" ? "Change priority" : `${open.verb} job`} danger=${open.danger} reason=${open.reason ?? "optional"} action=${run} onClose=${() => setOpen(null)}>
+    ${open && html`<${ActionDialog} title=${`${open.verb === "Priority" ? "Change the priority of" : open.verb} this job`} verb=${open.verb === "Priority" ? "Change priority" : `${open.verb} job`} danger=${open.danger} reason=${open.reason ?? "optional"} action=${run} onClose=${() => setOpen(null)}>
       <p>${open.text}</p>
       ${open.name === "priority" && html`<label class="field">Priority <select value=${priority} onChange=${(event) => setPriority(event.target.value)}>
         ${PRIORITIES.map((each) => html`<option key=${each} selected=${each === priority}>${each}</option>`)}</select></label>`}

@@ -22,7 +22,7 @@ export function CopyButton({ text, children, small = false }) {
       await navigator.clipboard.writeText(text);
       setDone("Copied");
     } catch {
-      setDone("The browser refused the copy");
+      setDone("Copy refused: allow clipboard access");
     }
     setTimeout(() => setDone(""), 1500);
   };

@@ -24,7 +24,7 @@ export function ActionDialog({ title, children, verb, danger = false, reason = "
       <h2 id="dialog-title">${title}</h2>
       <div class="dialog-body">${children}</div>
       ${reason !== "none" && html`<label class="field">Reason ${reason === "optional" && html`<span class="muted">(optional)</span>`}
-        <input value=${text} onInput=${(event) => setText(event.target.value)} maxlength="500" autofocus placeholder="Recorded in the job's history" required=${reason === "required"} /></label>`}
+        <input value=${text} onInput=${(event) => setText(event.target.value)} maxlength="500" autofocus placeholder="Recorded with the action" required=${reason === "required"} /></label>`}
       ${state.error && html`<${ErrorState} error=${state.error} compact />`}
       <div class="dialog-buttons">
         <button type="button" class="button quiet" onClick=${() => dialog.current.close()}>Close without changes</button>

@@ -14,7 +14,7 @@ const Uri = ({ value }) => (value?.uri ? html`<span class="mono small break">${v
 
 export function Events({ events }) {
   const [open, setOpen] = useState(null);
-  return html`<table class="table events"><thead><tr><th>#</th><th>Event</th><th>Step</th><th>Change</th><th>By</th><th>Time</th></tr></thead><tbody>
+  return html`<table class="table events"><thead><tr><th>#</th><th>Event</th><th>Step</th><th>Change</th><th>Actor</th><th>Time</th></tr></thead><tbody>
     ${events.map((event) => {
       const ignored = event.type === "REPLY_IGNORED";
       const shown = open === event.seq;
@@ -68,7 +68,7 @@ export function Request({ job }) {
     ["Output", html`<${Uri} value=${job.output_ref} />`],
     ["Result", job.final_output && html`<${Uri} value=${job.final_output} />`],
     ["Callbacks", Object.values(job.callback_urls).join(", ")],
-    ["Time limit", job.deadline_at && exact(job.deadline_at)],
+    ["Deadline", job.deadline_at && exact(job.deadline_at)],
     ["Payload digest", html`<span class="mono small break">${job.payload_digest}</span>`],
   ]} /></article><article class="card"><header><h2>Payload</h2></header><pre class="mono">${json(payload)}</pre></article></div>`;
 }
@@ -89,7 +89,7 @@ export function Audit({ jobId }) {
     setTimeout(() => URL.revokeObjectURL(anchor.href), 1000);
   };
   return html`<div class="cards"><article class="card">
-    <header><h2><span class=${`state ${proof.ok ? "good" : "bad"}`}><${Shape} color=${proof.ok ? "good" : "bad"} />${proof.ok ? "The hash chain is complete" : "The hash chain is broken"}</span></h2></header>
+    <header><h2><span class=${`state ${proof.ok ? "good" : "bad"}`}><${Shape} color=${proof.ok ? "good" : "bad"} />${proof.ok ? "Complete hash chain" : "Broken hash chain"}</span></h2></header>
     <p>${proof.text}</p>
     <p class="muted">This browser computed the digest of the bundle and compared the hashes between events. To recompute the hash of each event, run the command.</p>
     <div class="buttons"><button class="button primary" onClick=${save}>Download the bundle</button>

@@ -24,8 +24,8 @@ async function targetOf(text) {
     const { jobs, next } = await listJobs({ tenant_id: tenant.value, limit: MAX_JOBS });
     const found = jobs.map((job) => job.jobId).filter((id) => id.startsWith(text));
     if (found.length === 1) return [["jobs", found[0]]];
-    if (found.length) throw new Error(`${found.length} jobs begin with ${text}: ${found.slice(0, MAX_NAMED).join(", ")}. Enter more characters.`);
-    throw new Error(`None of the ${next ? "newest 1,000 " : ""}jobs has an id that begins with ${text}. Enter the whole id.`);
+    if (found.length) throw new Error(`The ids of ${found.length} jobs begin with ${text}: ${found.slice(0, MAX_NAMED).join(", ")}. Enter more characters.`);
+    throw new Error(`No id of the ${next ? "newest 1,000 " : ""}jobs begins with ${text}. Enter the whole id.`);
   }
   if (JOB_KEYS[text.split("=")[0]]) return [["jobs"], { filter: text }];
   const names = ["idempotency_key", "correlation_id", ...(text.includes(":") ? ["label"] : [])];

@@ -52,7 +52,7 @@ export function signIn(given) {
 
 /** Handles a 401 response with the problem's `detail`. */
 export function refuse(detail) {
-  reason.value = token.value ? (detail ?? "the token is not valid") : "";
+  reason.value = token.value ? (detail ?? "invalid token") : "";
   refused.value = true;
 }
 

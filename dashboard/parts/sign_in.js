@@ -74,7 +74,7 @@ async function finish({ answer, kept }) {
     signIn(tokens.access_token);
     signedInAt = performance.now();
   } catch (error) {
-    failure.value = kept?.silent ? "Your sign-in has expired." : words(error);
+    failure.value = kept?.silent ? "Your sign-in has expired. Sign in again." : words(error);
     refused.value = true;
   }
   signingIn.value = false;
@@ -82,9 +82,9 @@ async function finish({ answer, kept }) {
 
 function words(error) {
   const { origin } = new URL(named.issuer);
-  if (error.error) return `${origin} refused: ${error.error_description ?? error.error}`;
+  if (error.error) return `${origin} refused the sign-in: ${error.error_description ?? error.error}`;
   // `fetch` gives no reason if the server is unreachable, or CORS forbids the response
-  if (error.name === "TypeError" && !error.code) return `${origin} does not respond to this page. Check the connection, and register ${redirect} at the issuer as a redirect address of type SPA.`;
+  if (error.name === "TypeError" && !error.code) return `${origin} does not respond to this page. Check the connection, and register ${redirect} at the issuer as a redirect URI of type SPA.`;
   return `${error.message.replace(/\.$/, "")}. Sign in again.`;
 }
 

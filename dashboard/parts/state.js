@@ -15,7 +15,7 @@ const STATES = {
   PENDING: ["idle", "Pending", ""],
   INITIATED: ["active", "Sent", "waits for the ACK"],
   PROCESSING: ["active", "Processing", ""],
-  FAILED_RETRY: ["bad", "Waits for retry", "waits for its next attempt"],
+  FAILED_RETRY: ["bad", "Waiting for retry", "waits for its next attempt"],
 };
 export const JOB_STATES = Object.keys(STATES).slice(0, 10);
 const ENDED = ["SUCCEEDED", "FAILED_FINAL", "CANCELLED"];

@@ -34,7 +34,7 @@ function List({ load, id, items, empty, children }) {
   if (!found.data) return html`<${Skeleton} rows=${5} height=${48} />`;
   if (!found.data[items].length) return empty;
   return html`<div class="stack">${found.data[items].map((each) => html`<article class="card" key=${each.incidentId ?? each.id ?? (each.number ? `${each.number}:${each.name}` : each.jobId ?? each.hookId)}>${children(each, found.reload)}</article>`)}
-    ${found.data.next && html`<p class="muted small">The page shows the newest ${found.data[items].length}.</p>`}</div>`;
+    ${found.data.next && html`<p class="muted small">The page shows the newest ${found.data[items].length} items.</p>`}</div>`;
 }
 
 function Incidents({ id }) {
@@ -44,7 +44,7 @@ function Incidents({ id }) {
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
       ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
         ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step." }] : []),
-        { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "Choose Resolve if the cause is repaired. The job does not change." },
+        { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "Choose Resolve if the cause is repaired. No job changes." },
         { verb: "Dismiss", send: api.dismissIncident, values: { incidentId: each.incidentId }, text: "Choose Dismiss if the incident needs no action." },
       ]} />`}</header>
       <p class="clip-lines">${each.detail}</p>
@@ -54,7 +54,7 @@ function Incidents({ id }) {
 }
 
 const DeadLetters = () => html`<${List} id=${`dead:${tenant.value}`} load=${(options) => api.listDeadLetters({ tenant_id: tenant.value, limit: 50 }, options)} items="deadletters"
-  empty=${html`<${EmptyState} title="No dead letters"><p>Jobs that failed and that no operator redrove or dismissed are listed here.</p><//>`}>
+  empty=${html`<${EmptyState} title="No dead letters"><p>Failed jobs that are neither redriven nor dismissed are listed here.</p><//>`}>
   ${(each, reload) => html`<header><h2 class="clip mono">${each.error_code ?? each.last_error_code}</h2>${may(api.redriveJob) && html`<${Actions} onDone=${reload} actions=${[
     { verb: "Redrive", send: api.redriveJob, values: { jobId: each.jobId }, reason: "optional", text: "A new job starts at the failed step and keeps earlier results." },
     { verb: "Dismiss", send: api.dismissDeadLetter, values: { jobId: each.jobId }, text: "The job stays failed and leaves this list." },
@@ -81,7 +81,7 @@ function Rejected() {
   <//>`;
 }
 
-const Deliveries = ({ hook }) => html`<${List} id=${`deliveries:${hook.hookId}`} load=${(options) => api.listDeliveries({ hookId: hook.hookId, tenant_id: hook.tenant, limit: 20 }, options)} items="deliveries" empty=${html`<p class="muted">No deliveries.</p>`}>
+const Deliveries = ({ hook }) => html`<${List} id=${`deliveries:${hook.hookId}`} load=${(options) => api.listDeliveries({ hookId: hook.hookId, tenant_id: hook.tenant, limit: 20 }, options)} items="deliveries" empty=${html`<p class="muted">The webhook has no deliveries.</p>`}>
   ${(each, reload) => html`<header><span><${Mark} state=${each.state} /> <span class="mono">${each.event_type}</span></span>${each.state !== "PENDING" && may(api.redeliver) && html`<${Actions} onDone=${reload} actions=${[{ verb: "Redeliver", reason: "none", send: api.redeliver, values: { hookId: hook.hookId, number: each.number, tenant_id: hook.tenant, name: each.name }, text: "LUCIUS sends the event again." }]} />`}</header>
     <p class="muted small">${each.jobId ? html`job ${job(each.jobId)} · ` : ""}${each.tries} tries${each.status ? ` · HTTP ${each.status}` : ""}${each.error ? ` · ${each.error}` : ""} · <${Time} at=${each.tried_at ?? each.created_at} /></p>`}
 <//>`;
@@ -94,7 +94,7 @@ function Webhooks() {
   return html`<${List} id=${`hooks:${tenant.value}`} load=${(options) => api.listWebhooks({ tenant_id: tenant.value }, options)} items="webhooks" empty=${html`<${EmptyState} title="No webhooks"><p>Create a webhook with <code class="mono">lucius webhook create URL</code>.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> ${each.url ?? "callback URLs of jobs"}</h2><span class="buttons">
       <button class="button small" aria-expanded=${open === each.hookId} onClick=${() => setOpen(open === each.hookId ? null : each.hookId)}>Deliveries</button>
-      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends a test event to the endpoint.", result: testResult }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends the webhook's deliveries again." }] : [])]} />`}</span></header>
+      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends a test event to the endpoint.", result: testResult }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends the waiting deliveries of the webhook." }] : [])]} />`}</span></header>
       <p class="muted small">${each.description}${each.failures > 0 ? ` · ${each.failures} failures since ${each.failing_since}` : ""}${each.succeeded_at ? html` · last success <${Time} at=${each.succeeded_at} />` : ""}</p>
       ${open === each.hookId && html`<${Deliveries} hook=${each} />`}`}
   <//>`;

@@ -156,7 +156,7 @@ export function Jobs() {
   const types = (protocols.data?.protocols ?? []).map((each) => each.request_type);
   const header = html`<div class="vlist-row vlist-header" role="row" aria-rowindex="1">
     ${["mark", "state", "id", "type", ...(tenant.value ? [] : ["tenant"]), "why", "labels", "age"].map((each) => html`<span key=${each} role="columnheader" class=${`c-${each}`}>
-      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Waits for or ended", labels: "Labels", age: "Created" }[each]}</span>`)}
+      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Reason or duration", labels: "Labels", age: "Created" }[each]}</span>`)}
   </div>`;
   return html`<section class="view fill" aria-labelledby="title">
     <header class="view-header"><h1 id="title">Jobs</h1>
@@ -169,7 +169,7 @@ export function Jobs() {
     ${may(createBulk) && html`<${BulkBar} filter=${filter} text=${text} marked=${marked} jobs=${jobs} more=${Boolean(found.next)} onDone=${() => (setMarked(new Set()), found.reload())} />`}
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} compact=${jobs.length > 0} />`}
     ${found.jobs === null && !found.error && html`<${Skeleton} rows=${12} height=${28} />`}
-    ${found.jobs !== null && !jobs.length && !found.error && html`<${EmptyState} title=${text ? "No job matches" : "No jobs yet"}>
+    ${found.jobs !== null && !jobs.length && !found.error && html`<${EmptyState} title=${text ? "No matching jobs" : "No jobs yet"}>
       ${text ? html`<p>Change the filter, or <button class="link" onClick=${() => setFilter("")}>show all jobs</button>.</p>`
         : html`<p>Submit the first job on the page <a href=${link(["submit"])}>Submit</a>, or in a terminal:</p><pre class="mono">lucius submit FILE --protocol OCR --watch</pre>`}<//>`}
     ${jobs.length > 0 && html`<${VirtualList} label="Jobs" items=${jobs} header=${header} selected=${selected} onEnd=${found.more}

@@ -67,7 +67,7 @@ function Lanes({ lanes }) {
 const Services = ({ services }) => html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>Service</th><th>Last reply</th><th>Waiting</th><th>In flight</th><th>ACK p95</th><th>RESULT p95</th></tr></thead><tbody>
   ${services.map((each) => html`<tr key=${each.service} id=${`service-${each.service}`}>
     <td><span class=${`state ${each.silent_since ? "bad" : each.answered_at ? "good" : "idle"}`}><${Shape} color=${each.silent_since ? "bad" : each.answered_at ? "good" : "idle"} />${each.service}</span></td>
-    <td>${each.silent_since ? html`silent, found <${Time} at=${each.silent_since} />` : html`<${Time} at=${each.answered_at} />`}</td>
+    <td>${each.silent_since ? html`silent, detected <${Time} at=${each.silent_since} />` : html`<${Time} at=${each.answered_at} />`}</td>
     <td class="tabular">${each.waiting ?? "–"}${each.oldest_seconds ? html`<br /><span class="muted nowrap">oldest ${duration(each.oldest_seconds)}</span>` : ""}</td>
     <td class="tabular">${each.in_flight ?? "–"}</td><td class="tabular">${milliseconds(each.ack?.p95_ms)}</td><td class="tabular">${milliseconds(each.result?.p95_ms)}</td></tr>`)}
 </tbody></table></div>`;
@@ -102,7 +102,7 @@ export default function Overview() {
       <b class="tabular">${[state, ...others].reduce((sum, each) => sum + (active[each] ?? 0), 0)}${atLeast ? "+" : ""}</b><${State} status=${state} /></a>`)}</div>
     <div class="cards wide">
       <div class="stack">
-        <${Card} title="Ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} at=${data.at} /><//>
+        <${Card} title="Jobs that ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} at=${data.at} /><//>
         ${data.lanes && html`<${Card} title="Lanes"><${Lanes} lanes=${data.lanes} /><//>`}
         <${Card} title="Open incidents" href=${link(["incidents"])}><p class="big"><b class="tabular">${data.incidents.open}${data.incidents.at_least ? "+" : ""}</b></p>
           ${data.incidents.newest && html`<p><a href=${link(["incidents", data.incidents.newest.incidentId])}>${data.incidents.newest.code}</a> <span class="muted"><${Time} at=${data.incidents.newest.opened_at} /></span></p><p class="muted small clip-lines">${data.incidents.newest.detail}</p>`}<//>

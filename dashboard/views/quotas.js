@@ -21,14 +21,14 @@ export function nameOf(quota) {
 /** Returns the parameters that name a quota. */
 export const keyOf = (quota) => (quota.name ? { gate: quota.id, name: quota.name } : { gate: quota.id, tenant: quota.tenant, type: quota.type, source: quota.source });
 
-const WHY = { HELD: "the quota is held", FULL: "the limit of active jobs", RATE: "the rate of starts", BREAKER: "the circuit breaker", LINE: "jobs before it in the queue" };
+const WHY = { HELD: "the quota is held", FULL: "the limit of active jobs", RATE: "the rate of starts", BREAKER: "the circuit breaker", LINE: "earlier jobs in the queue" };
 
 /** Returns the cause that stops admission now, as text with its color. */
 function signs(quota) {
   return [
     quota.hold && ["bad", `held by ${quota.hold.actor ?? "an operator"}${quota.hold.reason ? `: ${quota.hold.reason}` : ""}`],
     quota.throttle && ["stopped", `throttled to ${quota.throttle.max_per_hour} an hour`],
-    quota.breaker?.state === "OPEN" && ["bad", `breaker open: ${quota.breaker.bad} of ${quota.breaker.calls} failed`],
+    quota.breaker?.state === "OPEN" && ["bad", `breaker open: ${quota.breaker.bad} of ${quota.breaker.calls} jobs failed`],
     quota.breaker?.state === "HALF_OPEN" && ["stopped", "breaker half open"],
   ].filter(Boolean);
 }
@@ -46,9 +46,9 @@ function Waiting({ quota }) {
   if (!found.data) return html`<${Skeleton} rows=${4} />`;
   const { waiting, total } = found.data;
   if (!waiting.length) return html`<p class="muted">No job waits for this quota.</p>`;
-  return html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Waits for</th><th>Expected</th></tr></thead><tbody>
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Waits for</th><th>Expected start</th></tr></thead><tbody>
     ${waiting.map((each) => html`<tr key=${each.jobId}><td class="tabular muted">${each.position}</td><td><a class="mono" href=${link(["jobs", each.jobId])}>${each.jobId.slice(0, 12)}</a></td>
-      <td>${each.priority}</td><td class="clip-any" title=${each.waits_for}>${WHY[each.why] ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">when a job ends</span>`}</td></tr>`)}
+      <td>${each.priority}</td><td class="clip-any" title=${each.waits_for}>${WHY[each.why] ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">after a job ends or an operator acts</span>`}</td></tr>`)}
   </tbody></table></div>${total > waiting.length && html`<p class="muted small">The page shows the first ${waiting.length} of ${total} waiting jobs.</p>`}`;
 }
 
@@ -69,7 +69,7 @@ function Usage({ name }) {
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${3} height=${40} />`;
   const hours = Object.entries(found.data.groups ?? {}).sort(([one], [other]) => one.localeCompare(other));
-  if (!hours.length) return html`<p class="muted">No job in the last 24 hours.</p>`;
+  if (!hours.length) return html`<p class="muted">The tenant created no job in the last 24 hours.</p>`;
   return html`<${Chart} label="Jobs by hour" bar=${3600} bars=${24} until=${Date.parse(since) / 1000 + 23 * 3600} height=${140} times=${hours.map(([hour]) => Date.parse(hour) / 1000)} series=${[
     { name: "waited", color: "stopped", values: hours.map(([, sum]) => sum.staged) },
     { name: "started without waiting", color: "accent", values: hours.map(([, sum]) => sum.created - sum.staged) },
@@ -83,7 +83,7 @@ function Quota({ quota, open, onChange }) {
       <span class="stack"><b class="clip" title=${nameOf(quota)}>${nameOf(quota)}</b>
         ${signs(quota).map(([color, text]) => html`<span key=${text} class=${`state ${color}`}><${Shape} color=${color} /><span class="clip">${text}</span></span>`)}</span>
       <span class="stack">${quota.active !== null && html`<${Meter} value=${quota.active} most=${quota.in_force?.max_active ?? null} />`}<span class="muted small">${limits(quota.in_force)}</span></span>
-      <span class="muted small">${quota.staged ? html`<b>${quota.staged}</b> waiting${quota.oldest_wait_at ? html`, oldest <${Time} at=${quota.oldest_wait_at} />` : ""}` : "none waiting"}</span>
+      <span class="muted small">${quota.staged ? html`<b>${quota.staged}</b> waiting${quota.oldest_wait_at ? html`, oldest <${Time} at=${quota.oldest_wait_at} />` : ""}` : "no waiting jobs"}</span>
     </button>
     ${open && html`<div class="split">
       <section class="card"><header><h2>Waiting queue</h2></header><${Waiting} quota=${quota} /></section>

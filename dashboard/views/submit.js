@@ -52,7 +52,7 @@ function bodyOf(protocol, name, texts, payload) {
   return { body: { schema_version: "1.0", tenant_id: name, request_type: protocol.request_type, input_ref: { uri: input }, output_ref: { uri: output }, payload: parts, ...rest, ...(labels ? { labels } : {}) }, error: wrong };
 }
 
-const VERDICTS = { ADMITTED: ["good", "The job would start immediately."], STAGED: ["stopped", "The job would wait for a quota."], REFUSED: ["bad", "LUCIUS would refuse the request."] };
+const VERDICTS = { ADMITTED: ["good", "The job can start immediately."], STAGED: ["stopped", "The job must wait for a quota."], REFUSED: ["bad", "LUCIUS refuses the request."] };
 
 function Answer({ body, error, children }) {
   const key = JSON.stringify(body);
@@ -69,8 +69,8 @@ function Answer({ body, error, children }) {
   const [color, text] = VERDICTS[quota.verdict] ?? ["idle", quota.verdict];
   return html`<p class=${`state ${color}`}><${Shape} color=${color} />${text}</p>
     ${quota.limit && html`<p class="muted">Limit: <span class="mono">${quota.limit}</span></p>`}
-    ${quota.tenant_limit !== null && quota.tenant_limit !== undefined && html`<p class="muted">The tenant has ${quota.tenant_active} of ${quota.tenant_limit} active jobs.</p>`}
-    ${idempotency.jobId && html`<p class="notice">The same request already has a job: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. No new job would be created.</p>`}
+    ${quota.tenant_limit !== null && quota.tenant_limit !== undefined && html`<p class="muted">The tenant has ${quota.tenant_active} active jobs. The limit is ${quota.tenant_limit}.</p>`}
+    ${idempotency.jobId && html`<p class="notice">The same request already has a job: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. LUCIUS creates no new job.</p>`}
     ${children}
     <details><summary>${directives.length} ${directives.length === 1 ? "directive" : "directives"}</summary><pre class="mono">${JSON.stringify(directives, null, 2)}</pre></details>`;
 }
@@ -96,7 +96,7 @@ export default function Submit() {
   const { body, error } = useMemo(() => (protocol ? bodyOf(protocol, name.trim(), texts, payload) : {}), [protocol, name, texts, payload]);
   if (protocols.error) return html`<section class="view"><h1>Submit</h1><${ErrorState} error=${protocols.error} retry=${protocols.reload} /></section>`;
   if (!protocols.data) return html`<section class="view"><h1>Submit</h1><${Skeleton} rows=${8} height=${36} /></section>`;
-  if (!protocol) return html`<section class="view"><h1>Submit</h1><${EmptyState} title="No protocols"><p>The app has no job types.</p><//></section>`;
+  if (!protocol) return html`<section class="view"><h1>Submit</h1><${EmptyState} title="No protocols"><p>The app has loaded no protocols.</p><//></section>`;
   const storage = storageOf(newest.data);
   const sample = (file) => setTexts({ ...texts, input_ref: `${storage}/documents/samples/${file}`, output_ref: `${storage}/results` });
   const submit = async (event) => {

@@ -34,7 +34,7 @@ def test_keys_and_the_search_lead_to_a_job(screens: Screens, scene: Scene) -> No
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/jobs/{scene.failed}")
     page.keyboard.press("?")
-    page.get_by_role("dialog", name="Keyboard").get_by_role("button", name="Close").click()
+    page.get_by_role("dialog", name="Keyboard shortcuts").get_by_role("button", name="Close").click()
     for key in "go":
         page.keyboard.press(key)
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()

@@ -41,7 +41,7 @@ def test_a_reader_signs_in_and_the_token_ends(screens: Screens, scene: Scene, ap
     page.route("**/v1/jobs**", answer(401, "TOKEN_INVALID"))
     page.clock.fast_forward(120_000)
     page.evaluate("location.hash = '#/jobs'")
-    expect(page.get_by_role("alert")).to_have_text("Your sign-in has expired.")
+    expect(page.get_by_role("alert")).to_have_text("Your sign-in has expired. Sign in again.")
     assert page.url == f"{api.stack.api}/v1/dashboard#/jobs"
 
 
@@ -60,7 +60,7 @@ def test_failures_on_the_way_are_shown(screens: Screens, api: Live) -> None:
     begin(page)
     page.get_by_role("button", name="Cancel").click()
     alert = page.get_by_role("alert")
-    expect(alert).to_have_text(f"{api.stack.issuer} refused: access_denied")
+    expect(alert).to_have_text(f"{api.stack.issuer} refused the sign-in: access_denied")
     code = f"#code=c&state=s&iss={api.stack.issuer}"
     for stored, text in (("null", "started in another tab"), ('{"state": "mine", "hash": "#/jobs"}', '"state"')):
         page.evaluate("args => { [sessionStorage['lucius.sign-in'], location.hash] = args }", [stored, code])

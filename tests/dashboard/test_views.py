@@ -51,7 +51,7 @@ def test_jobs_are_listed_with_the_reason_why_they_wait(screens: Screens, scene: 
     filters = page.get_by_role("group", name="Filters")
     expect(filters.get_by_role("button", name="Waiting")).to_have_text("Waiting 3")
     filters.get_by_role("button", name="In progress").click()
-    expect(page.get_by_text("No job matches")).to_be_visible()
+    expect(page.get_by_text("No matching jobs")).to_be_visible()
     expect(filters.get_by_role("button")).to_have_text(
         ["All", "Not ended 3", "Waiting 3", "In progress 0", "Failed", "Succeeded"]
     )
@@ -140,7 +140,7 @@ def test_the_tabs_of_a_job(screens: Screens, scene: Scene) -> None:
     page.get_by_role("tab", name="Request").click()
     expect(page.get_by_text("invoice-1")).to_be_visible()
     page.get_by_role("tab", name="Audit").click()
-    expect(page.get_by_text("The hash chain is complete")).to_be_visible()
+    expect(page.get_by_text("Complete hash chain")).to_be_visible()
     with page.expect_download() as started:
         page.get_by_role("button", name="Download the bundle").click()
     assert json.loads(started.value.path().read_text())["job"]["job_id"] == scene.retried
@@ -297,7 +297,7 @@ def test_a_form_submits_a_job(screens: Screens, scene: Scene) -> None:
     page = screens.open(f"submit?tenant={TENANT}&type=OCR")
     page.get_by_label("input_ref").fill("https://example.com/a.pdf")
     page.get_by_label("output_ref").fill("https://example.com/a.json")
-    expect(page.get_by_text("The job would start immediately.")).to_be_visible()
+    expect(page.get_by_text("The job can start immediately.")).to_be_visible()
     expect(page.get_by_text("Lane 15")).to_be_visible()
     page.get_by_role("button", name="Submit the job").click()
     page.wait_for_url(re.compile(r"#/jobs/job_"))
