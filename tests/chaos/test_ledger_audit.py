@@ -86,7 +86,7 @@ def test_right_rows_pass() -> None:
         (step(status=StepStatus.PROCESSING), "folding the events"),
         (step(attempt_no=3), "folding the events"),
         (events(lambda all_: all_[:2] + all_[3:]), "event 3 is missing"),
-        (events(lambda all_: [all_[0], replace(all_[1], reason="forged"), *all_[2:]]), "its hash is not that"),
+        (events(lambda all_: [all_[0], replace(all_[1], reason="forged"), *all_[2:]]), "the hash is not the hash"),
         (lambda right: replace(right, active=[{"job_id": JOB}]), "ACTIVE of a job that ended"),
         (lambda right: replace(right, claims=[]), "0 CLAIM rows"),
         (lambda right: replace(right, claims=[{"job_id": JOB}]), "its claim has no end"),

@@ -293,7 +293,7 @@ REVIEWED = {**ONLY_MAIN, "protection_rules": [{"type": "branch_policy"}, {"type"
             "dev",
             {"deployment_branch_policy": {"protected_branches": True, "custom_branch_policies": False}},
             {},
-            "every protected one",
+            "every protected branch",
         ),
         ("dev", ONLY_MAIN, {"branch_policies": []}, "nothing can deploy"),
         ("dev", ONLY_MAIN, {"branch_policies": [{"name": "ma*", "type": "branch"}]}, "branch ma* can deploy"),

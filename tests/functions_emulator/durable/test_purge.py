@@ -225,7 +225,7 @@ def test_a_termination_that_finds_nobody_ends_the_next_instance(caplog: pytest.L
     purge_all(hub)
     hub.advance(minutes=11)
     assert hub.store.count("messages") == 1
-    assert "purge an instance only when its status says that it has ended" in caplog.text
+    assert "Purge an instance only after it has ended" in caplog.text
     hub.start("waits", None, "same")
     hub.advance(minutes=1)
     assert hub.outcome("same")[0] == "Running"

@@ -57,7 +57,7 @@ def test_an_activity_of_a_killed_host_comes_back_at_the_end_of_its_timeout(
     hubs.hub.run_episode(hubs.hub.engine.next_episode())  # type: ignore[arg-type]  # there is one
     assert hubs.hub.engine.next_activity() is not None
     hub = hubs.kill()
-    assert "had taken 1 messages and activity calls. They come back by 2026-03-01T12:05:00" in caplog.text
+    assert "had received 1 messages and activity calls. They are delivered again by 2026-03-01T12:05:00" in caplog.text
     hub.advance(minutes=4, seconds=59)
     assert (hub.calls, hub.outcome(one)[0]) == ([], "Running")
     hub.advance(seconds=1)
