@@ -92,7 +92,7 @@ class TenantMissing(Refused, status=403):
     """The token does not name exactly one tenant; see `detail`."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"no tenant in the token: {why}")
+        super().__init__(f"the token does not name exactly one tenant: {why}")
 
 
 class TenantForbidden(Refused, status=403):
@@ -350,7 +350,10 @@ class IncidentNoJob(Refused, status=409):
 class GateUnclear(Refused):
     """The request does not name exactly one quota; `detail` has the possible forms."""
 
-    text = "name one quota: tenant, tenant and job_type, tenant and source, or name of a quota over all tenants"
+    text = (
+        "the request does not name exactly one quota; name a tenant, a tenant with a job_type or a source, or a quota "
+        "over all tenants"
+    )
 
 
 class QuotaInvalid(Refused):

@@ -59,7 +59,7 @@ class StoreSettings:
         "LUCIUS_INDEX_TABLE",
         form.table_name,
         "luciusindex",
-        help="Table of idempotency records, active jobs and lists, by tenant",
+        help="Table of idempotency records, active jobs and job lists, by tenant",
     )
     tenants_table: str = setting(
         "LUCIUS_TENANTS_TABLE", form.table_name, "luciustenants", help="Table of tenants that have submitted a job"
@@ -68,7 +68,8 @@ class StoreSettings:
         "LUCIUS_GATES_TABLE",
         form.table_name,
         "luciusgates",
-        help="Table of tenants with quotas, quotas over all tenants, and incidents of breakers and services",
+        help="Table of quotas over all tenants, of incidents of breakers and services, and of the tenants that have "
+        "quotas",
     )
     rejected_table: str = setting(
         "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Table of messages that no job could accept"

@@ -121,7 +121,7 @@ async def time_limit(seconds: float) -> AsyncIterator[None]:
 def limited(
     seconds: float,
 ) -> Callable[[Callable[Given, Awaitable[Returned]]], Callable[Given, Awaitable[Returned]]]:
-    """Returns a decorator: the function raises Interrupted after `seconds`, available as its attribute `limit_s`."""
+    """Returns a decorator. The decorated function raises Interrupted after `seconds`. Its attribute `limit_s` has this limit."""
 
     def decorate(function: Callable[Given, Awaitable[Returned]]) -> Callable[Given, Awaitable[Returned]]:
         @wraps(function)

@@ -118,7 +118,7 @@ async def _run_artifact(request: Request) -> func.HttpResponse:
     scope=None,
     every_tenant=True,
     durable_client=True,
-    summary="Send a run's heartbeat",
+    summary="Send a run's HEARTBEAT",
     description="Extends the lease of the run's attempt, as `POST /v1/callbacks/heartbeat` does. Requires the token of "
     "the attempt's directive.",
     callback=True,

@@ -52,7 +52,7 @@ function Waiting({ quota }) {
   </tbody></table></div>${total > waiting.length && html`<p class="muted small">The page shows the first ${waiting.length} of ${total} waiting jobs.</p>`}`;
 }
 
-const CHANGES = { RULE_SET: "Limits changed", RULE_DELETED: "Own limits removed", HELD: "Held", THROTTLED: "Throttled", RESUMED: "Resumed", JOB_ADMITTED: "Job admitted past its quotas", BREAKER_OPENED: "Breaker opened", BREAKER_HALF_OPEN: "Breaker half open", BREAKER_CLOSED: "Breaker closed", BREAKER_RESET: "Breaker reset" };
+const CHANGES = { RULE_SET: "Limits changed", RULE_DELETED: "Limits deleted", HELD: "Held", THROTTLED: "Throttled", RESUMED: "Resumed", JOB_ADMITTED: "Job admitted past its quotas", BREAKER_OPENED: "Breaker opened", BREAKER_HALF_OPEN: "Breaker half open", BREAKER_CLOSED: "Breaker closed", BREAKER_RESET: "Breaker reset" };
 
 function Log({ quota }) {
   const found = useLoad((options) => listQuotaLog({ ...keyOf(quota), limit: 20 }, options), `log:${quota.id}:${quota.etag}`);

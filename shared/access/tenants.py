@@ -63,7 +63,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     for claim, tenants in rules.mapped.items():
         named |= {tenants[value] for value in values_of(claims.get(claim)) if value in tenants}
     if len(named) > 1:
-        raise TenantMissing("its roles and LUCIUS_AUTH_TENANTS name more than one tenant; grant exactly one")
+        raise TenantMissing("the token's roles and LUCIUS_AUTH_TENANTS name more than one; grant exactly one")
     if named:
         return named.pop()
     _check_is_not_everybodys(claims, rules.claim)

@@ -143,7 +143,7 @@ def explain(
         if standing is not None and wait is not None:
             waits_for = wait_reason(wait, standing.position)
         then = "After its admission the job is QUEUED and starts."
-        text = f"Job {job.job_id} is {job.status} since {iso(since)}. It waits for {waits_for}."
+        text = f"Job {job.job_id} has been {job.status} since {iso(since)}. It waits for {waits_for}."
     elif job.status is JobStatus.WAITING_FOR_JOBS:
         since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
         then = "After the dependencies have ended, LUCIUS checks the quotas of the job."

@@ -1,4 +1,4 @@
-"""Examples of signed heads and of replays, made by the code that makes the responses. A signature is a placeholder."""
+"""Examples of signed heads and of replays, built by the code of the API's responses. A signature is a placeholder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples of bulk operations, made by the code that makes the responses."""
+"""Examples of bulk operations, built by the code of the API's responses."""
 
 from __future__ import annotations
 

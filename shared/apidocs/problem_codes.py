@@ -34,8 +34,8 @@ class ProblemCode(StrEnum):
         "`archived` is not `true` or `false`, or is combined with `idempotency_key` or `correlation_id`.",
     )
     ARTIFACT_NOT_FOUND = "ARTIFACT_NOT_FOUND", 404, "The attempt of the run has no artifact with this name."
-    AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` is not an event number: a whole number of at least 1."
-    ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` is not an attempt number: a whole number of at least 1."
+    AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` must be a whole number of at least 1."
+    ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` must be a whole number of at least 1."
     BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request. Send one job request per line."
     BULK_INVALID = (
         "BULK_INVALID",

@@ -1,4 +1,4 @@
-"""Examples of quotas, made by the code that makes the responses."""
+"""Examples of quotas, built by the code of the API's responses."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Directive(BaseModel):
     final_index: int | None = None
     """Last group only. Index in the group, from 0. If `output_ref` names a blob, the first step writes it."""
     first_job_id: str | None = None
-    """Redrives only. First job of the chain of redrives. This job may replace results of that chain."""
+    """Redrives only. Id of the first job of the chain of redrives. The redrive can replace results of that chain."""
     payload: Any
     """The step's part of the job's payload."""
     mode: str

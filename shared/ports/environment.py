@@ -31,7 +31,7 @@ CONFIGURATION_SENTINEL = "lucius:sentinel"
 
 
 class ConfigurationStore(Protocol):
-    """Settings that change while the app runs."""
+    """Store of settings that can change while the app runs."""
 
     async def version(self) -> str | None:
         """Returns a value that changes when the keys must be read again; None means always. Raises

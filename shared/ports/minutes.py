@@ -25,6 +25,6 @@ class Minutes(Protocol):
         """Adds the rows of processes to the row of their minute. Sets `active` in the row of the current minute, and
         deletes rows older than an hour.
 
-        Handles the rows of one query. Each minute is one transaction, so that two sweepers add a row once. Raises
-        LedgerUnavailable.
+        Handles the rows of one query. Each minute is one transaction, so two sweepers add each row exactly once.
+        Raises LedgerUnavailable.
         """

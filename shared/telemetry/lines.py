@@ -121,7 +121,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "MINUTES_UNWRITTEN",
         _W,
-        "Could not write counts of the last hour, so the overview's numbers are too low; jobs are not affected",
+        "Could not write or read counts of the overview, so its numbers can be too low for an hour; jobs continue",
     ),
     Line("USAGE_UNFOLDED", _W, "Could not write the hourly rollup of a tenant's usage; retried by the next sweep"),
     Line(
@@ -254,7 +254,11 @@ LINES: tuple[Line, ...] = (
         "A request got 401; `reason` has the cause. `kid` and `iss` are shortened, unverified claims of the token. "
         "The request's ACCESS record has the same `correlation_id`",
     ),
-    Line("KEYS_UNAVAILABLE", _W, "Could not fetch the issuer's keys; the last keys are valid for a day"),
+    Line(
+        "KEYS_UNAVAILABLE",
+        _W,
+        "Could not fetch the issuer's keys; keys that were fetched stay in use for a day after their fetch",
+    ),
     Line("CONFIGURATION_READ", _W, "App Configuration has invalid values; the last valid values stay in effect"),
     Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration is unreachable; the last valid values stay in effect"),
     Line(

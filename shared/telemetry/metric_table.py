@@ -107,7 +107,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "steps_gated_total", _C, "{attempt}", ("guard",), "Attempts delayed by a dispatch limit of a service or lane"
     ),
-    Metric("lease_extensions_total", _C, "{lease}", ("jobType",), "Leases that a heartbeat extended"),
+    Metric("lease_extensions_total", _C, "{lease}", ("jobType",), "Lease extensions by heartbeats"),
     Metric(
         "replies_total",
         _C,

@@ -61,7 +61,8 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
         ProblemCode.DATA_LOST, "a stored part of the job or message is gone; only an operator can restore it"
     ),
     errors.Undecodable: _unavailable(
-        "a stored row is invalid, or from a later release; repeat the request, or report the correlation_id"
+        "a stored row is invalid, or from a later release; repeat the request, and report the correlation_id if the "
+        "error persists"
     ),
     errors.OtherStoreVersion: _unavailable(),
     errors.UnknownStatus: _unavailable(),
@@ -69,7 +70,9 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     errors.CreationWithdrawn: _unavailable(),
     # nothing of the transaction was written
     **dict.fromkeys(_LOST_RACES, _unavailable("another request changed the same rows; repeat the request")),
-    errors.Transient: _unavailable("a dependency does not respond; repeat the request after 5 seconds"),
+    errors.Transient: _unavailable(
+        "the storage, Service Bus or another backend does not respond; repeat the request after 5 seconds"
+    ),
     Exception: _fault(ProblemCode.INTERNAL, "internal error; report the correlation_id"),
 }
 

@@ -79,7 +79,9 @@ class TablesExports:
             return None
         if now - manifest.started_at > _LONGEST:
             await self._files.remove(f"{manifest.name}/")
-            raise ExportLate(f"export {manifest.name} was not complete after two days with {manifest.rows:,} rows")
+            raise ExportLate(
+                f"export {manifest.name}: not complete after two days ({manifest.rows:,} rows), so the app removed it"
+            )
         for table in manifest.tables:
             if not table.done and not await self._export(manifest, table, is_over):
                 return None

@@ -124,7 +124,7 @@ def if_match(options: Mapping[str, Any] = {}) -> str:
         return str(etag)
     if condition in (None, MatchConditions.Unconditionally) and not etag:
         return "*"
-    raise ValueError("a condition needs its etag, and an etag its condition")
+    raise ValueError("`etag` must be set if `match_condition` is IfNotModified, and only then")
 
 
 def transaction_of(account: str, table: str, operations: Sequence[RowOperation]) -> bytes:

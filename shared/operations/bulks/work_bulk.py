@@ -125,7 +125,7 @@ async def _step(context: Context, orchestrations: Orchestrations, stored: Stored
 
 
 async def _list_more(context: Context, stored: StoredBulk) -> StoredBulk:
-    """Makes items of the next jobs in the list, before any action on them."""
+    """Adds the next listed jobs to the bulk operation, before any action on them. Returns the bulk operation."""
     bulk = stored.bulk
     job_filter = make_filter(bulk.filter, bulk.tenant, bulk.created_at)
     page = await list_jobs(context, job_filter, after=bulk.cursor, limit=_LISTED)
