@@ -121,7 +121,10 @@ async def time_limit(seconds: float) -> AsyncIterator[None]:
 def limited(
     seconds: float,
 ) -> Callable[[Callable[Given, Awaitable[Returned]]], Callable[Given, Awaitable[Returned]]]:
-    """Returns a decorator. The decorated function raises Interrupted after `seconds`. Its attribute `limit_s` has this limit."""
+    """Returns a decorator. The decorated function raises Interrupted after `seconds`.
+
+    The attribute `limit_s` of the function has this limit.
+    """
 
     def decorate(function: Callable[Given, Awaitable[Returned]]) -> Callable[Given, Awaitable[Returned]]:
         @wraps(function)
