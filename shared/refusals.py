@@ -411,7 +411,7 @@ class NotYourAttempt(Refused, status=403):
     """The body names another job, step, attempt or lease than the token. Send the values of the directive."""
 
     def __init__(self, field: str) -> None:
-        super().__init__(f"{field} differs between the body and the token; send the {field} of the directive")
+        super().__init__(f"{field} differs between the request and the token; send the {field} of the directive")
 
 
 class RejectedNotFound(Refused, status=404):

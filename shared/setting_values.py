@@ -71,6 +71,11 @@ def setting(
     return cast(_T, field(metadata={"setting": declared}, repr=not secret))
 
 
+def _shown(value: str) -> str:
+    """Returns a refused value for a message, at most 40 characters."""
+    return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
+
+
 def text(value: str) -> str:
     return value
 
@@ -86,7 +91,7 @@ def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[s
     def parse(value: str) -> str:
         value = (older or {}).get(value, value)
         if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}, not {value!r}")
+            raise ValueError(f"must be one of {', '.join(allowed)}, not {_shown(value)}")
         return value
 
     return parse
@@ -94,7 +99,7 @@ def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[s
 
 def whole_number(value: str) -> int:
     if not value.isdecimal() or int(value) < 1:
-        raise ValueError(f"must be a whole number of at least 1, not {value!r}")
+        raise ValueError(f"must be a whole number of at least 1, not {_shown(value)}")
     return int(value)
 
 
@@ -109,14 +114,14 @@ def share(value: str) -> float:
     except ValueError:
         parsed = -1.0
     if not 0 <= parsed <= 1:
-        raise ValueError(f"must be a number from 0 to 1, not {value!r}")
+        raise ValueError(f"must be a number from 0 to 1, not {_shown(value)}")
     return parsed
 
 
 def seconds(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_SECONDS:
-        raise ValueError(f"must be at most 3,153,600,000 seconds (100 years), not {value}")
+        raise ValueError(f"must be at most 3,153,600,000 seconds (100 years), not {_shown(value)}")
     return parsed
 
 
@@ -125,7 +130,7 @@ def at_least(least: float) -> Callable[[str], float]:
 
     def parse(value: str) -> float:
         if (parsed := seconds(value)) < least:
-            raise ValueError(f"must be at least {least:g} seconds, not {value}")
+            raise ValueError(f"must be at least {least:g} seconds, not {_shown(value)}")
         return parsed
 
     return parse
@@ -134,7 +139,7 @@ def at_least(least: float) -> Callable[[str], float]:
 def days(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_DAYS:
-        raise ValueError(f"must be at most 36,500 days (100 years), not {value}")
+        raise ValueError(f"must be at most 36,500 days (100 years), not {_shown(value)}")
     return parsed
 
 
@@ -143,7 +148,7 @@ def days_from(least: float) -> Callable[[str], float]:
 
     def parse(value: str) -> float:
         if (parsed := days(value)) < least:
-            raise ValueError(f"must be at least {least:g} days, not {value}")
+            raise ValueError(f"must be at least {least:g} days, not {_shown(value)}")
         return parsed
 
     return parse
@@ -169,7 +174,7 @@ def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
     except ValueError:
         numbers = ()
     if not (0 < len(numbers) <= most and all(0 < number < float("inf") for number in numbers)):
-        raise ValueError(f"{form}, not {value!r}")
+        raise ValueError(f"{form}, not {_shown(value)}")
     return numbers
 
 
@@ -206,7 +211,7 @@ def address(value: str) -> str:
 
 def table_name(value: str) -> str:
     if _TABLE.fullmatch(value) is None:
-        raise ValueError(f"must be 3 to 63 letters and digits that begin with a letter, not {value!r}")
+        raise ValueError(f"must be 3 to 63 letters and digits that begin with a letter, not {_shown(value)}")
     return value
 
 
@@ -215,7 +220,7 @@ def topic_prefix(value: str) -> str:
     if _TOPIC_PREFIX.fullmatch(value) is None:
         raise ValueError(
             "must be 1 to 250 letters, digits, periods, hyphens, underscores and slashes that begin with a letter or a "
-            f"digit, not {value!r}"
+            f"digit, not {_shown(value)}"
         )
     return value
 
@@ -224,7 +229,7 @@ def subscription_name(value: str) -> str:
     if _SUBSCRIPTION.fullmatch(value) is None:
         raise ValueError(
             "must be 1 to 50 letters, digits, periods, hyphens and underscores that begin and end with a letter or a "
-            f"digit, not {value!r}"
+            f"digit, not {_shown(value)}"
         )
     return value
 
@@ -257,7 +262,7 @@ def signing_key(value: str) -> str:
     if "://" not in value:
         return value
     if _VAULT_KEY.fullmatch(value) is None:
-        raise ValueError(f"must be the path of a PEM file, or https://VAULT/keys/NAME without a version, not {value!r}")
+        raise ValueError("must be the path of a PEM file, or https://VAULT/keys/NAME without a version")
     return value
 
 
@@ -285,8 +290,8 @@ def hosts(value: str) -> frozenset[str]:
         return frozenset(listed_host(each.lower()) for each in texts(value))
     except ValueError:
         raise ValueError(
-            f"must be HOST, HOST:PORT or HOST:*, separated by commas, not {value!r}. An IPv6 address needs brackets. "
-            "TENANT@ can precede a host"
+            "must be HOST, HOST:PORT or HOST:*, separated by commas, an IPv6 address in brackets. TENANT@ can precede "
+            "a host"
         ) from None
 
 

@@ -182,7 +182,7 @@ class Job(Response):
     protocol_version: int
     """Protocol version, which never changes for this job."""
     protocol_digest: str
-    """SHA-256 of the protocol's canonical JSON (RFC 8785)."""
+    """SHA-256 of the canonical JSON (RFC 8785) of the definition without `ramp_percent`, and its payload schemas."""
     request_type: Annotated[str, Field(examples=["OCR_EMBEDDING_SIS"])]
     schema_version: Annotated[str, Field(examples=["1.0"])]
     mode: ModeName

@@ -79,8 +79,9 @@ def callback(kind: ReplyType) -> JsonObject:
     for name in (*IDENTITY, "type"):
         document["properties"][name] = _or_null(document["properties"][name])
     document["title"] = f"{kind.capitalize()}Callback"
-    document["description"] = f"{_TITLES[kind]} Fields of the attempt's identity are optional, because the token has "
-    "these fields."
+    document["description"] = (
+        f"{_TITLES[kind]} Fields of the attempt's identity are optional, because the token has these fields."
+    )
     return document
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core.gates import demand
 from shared.core.gates.admission import AdmissionResult
-from shared.core.gates.admission_state import AdmissionState, Candidate, evaluate_candidate
+from shared.core.gates.admission_state import AdmissionState, BlockReason, Candidate, evaluate_candidate
 from shared.core.gates.places import (
     Decision,
     Place,
@@ -359,11 +359,12 @@ def decide_new_job(context: Context, admission: AdmissionState, directory: Direc
         rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
         detail = f"{gate.display_name}: the tenant has {admission.count_active(gate)} active jobs"
-        if rule is not None and rule.max_active is not None:
+        is_full = refused.verdict.blocked_by is BlockReason.FULL
+        if is_full and rule is not None and rule.max_active is not None:
             detail += f", maximum {rule.max_active}{' of all tenants' if gate.kind in OVER_ALL else ''}"
         raise LimitReached(limit, detail, _compute_retry_after(refused.verdict.opens_at, now)) from None
     except QueueFull as full:
-        detail = f"tenant {job.tenant!r} has {admission.staged} waiting jobs, maximum {full.limit}"
+        detail = f"tenant {job.tenant!r} has the maximum of {full.limit} waiting jobs or waiting queues"
         raise LimitReached("max_staged", detail, _compute_retry_after(full.verdict.opens_at, now)) from None
 
 

@@ -134,7 +134,7 @@ class _Together:
                     admission, directory, replace(place, candidate=each.candidate or place.candidate), now
                 )
             except QueueFull as full:
-                ended.append((each, Contended(f"the tenant's jobs wait in {full.limit} queues, the maximum")))
+                ended.append((each, Contended(f"the tenant has {full.limit} waiting queues, the maximum")))
                 continue
             check_at = each.due_at if place.state is PlaceState.WAITING else now + FIRST_CHECK
             changed.append((each, PlaceMove(active, place, check_at)))
