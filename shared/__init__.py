@@ -1,1 +1,1 @@
-"""The function app without its triggers: contracts, core, ports, adapters, operations."""
+"""The function app without its triggers."""

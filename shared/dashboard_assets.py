@@ -1,4 +1,4 @@
-"""The dashboard's files for a browser: named by their content, in gzip, with imports of these names.
+"""The dashboard's files for a browser, in gzip. A file's name has a digest of its content, and imports use these names.
 
 The files of `dashboard/` are ES modules. This module replaces each import specifier (`"./parts/time.js"`, `"preact"`)
 by the name of the file that it means. So a browser needs no bundler and no import map (which the page's policy refuses,
@@ -38,7 +38,7 @@ _NODE_ENV = ("process.env.NODE_ENV", '"production"')
 
 @dataclass(frozen=True)
 class Asset:
-    """A file under its served name. `packed`: `body` in gzip."""
+    """A file under its served name. `packed` is `body` in gzip."""
 
     name: str
     media_type: str

@@ -16,7 +16,7 @@ _SIGN_IN = re.compile(r"(https://[\w.-]+|http://(127\.0\.0\.1|localhost|\[::1\])
 def contradictions(
     names: Mapping[str, str], values: Mapping[str, Any], environ: Mapping[str, str], *, in_azure: bool
 ) -> list[str]:
-    """Returns one line for each contradiction.
+    """Returns an error text for each contradiction.
 
     `names`: names of the settings by field. `values` has no entry for a setting that is itself invalid.
     """

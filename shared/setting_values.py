@@ -317,7 +317,7 @@ def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def blob_uri(connection: str, endpoint: str) -> str:
-    """Returns the blob service's URI, from the one of the settings that is set."""
+    """Returns the blob service's URI: `endpoint`, or without an endpoint the URI of the connection string."""
     if endpoint:
         return endpoint.rstrip("/")
     if not connection or connection.strip(";").lower() == _DEV_STORAGE.lower():

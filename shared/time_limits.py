@@ -1,6 +1,6 @@
 """Time limits of functions, and of calls to stores and to the bus (R43).
 
-Each is below the one around it, so that a hanging call ends with its own error and is tried again in time:
+Each limit is below the limit around it, so that a hanging call ends with its own error and is tried again in time:
 
     STORE.call_s 40 < TAKE_S 45 < ACTIVITY_S 120 < REQUEST_S 200 < 230, Azure's front end
     RETRY_FOR_S 240 + TAKE_S 45 < REPLY_S 290 < 300, the renewal of a message's lock (host.json)
@@ -100,7 +100,7 @@ Returned = TypeVar("Returned")
 
 @asynccontextmanager
 async def time_limit(seconds: float) -> AsyncIterator[None]:
-    """Raises Interrupted if the block takes longer, or if a client inside it gave up by cancelling.
+    """Raises Interrupted if the block takes longer, or if a client in the block gave up by cancelling.
 
     A cancellation of the task from outside passes through.
     """

@@ -80,7 +80,7 @@ class SystemClock:
 
 
 class Wiring:
-    """The one context of the app, built when a function first needs it."""
+    """The context of the app, built once, when a function first needs it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -74,7 +74,8 @@ class Caller:
         return self.moves_all or self._owns(tenant_id)
 
     def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:
-        """Returns the tenant of a request that names `named`; None means all. `moving`: the request changes jobs.
+        """Returns the tenant of a request that names `named`; None means all. `moving`: whether the request changes
+        jobs.
 
         Raises TenantForbidden.
         """

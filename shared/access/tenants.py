@@ -86,7 +86,7 @@ def values_of(claimed: object) -> list[str]:
 
 
 def words_of(claimed: object) -> frozenset[str]:
-    """Returns the words of a claim: of a text, separated as scopes are (RFC 6749 3.3); of a list, its texts."""
+    """Returns the parts of a claim's text between spaces (RFC 6749 3.3), or the texts of its list."""
     return frozenset(claimed.split(" ")) if isinstance(claimed, str) else frozenset(values_of(claimed))
 
 

@@ -42,7 +42,7 @@ _INNER = tuple(
 
 
 def unwrap(address: _Address) -> _Address:
-    """Returns the address that a connection reaches: the inner address if an address contains another one."""
+    """Returns the IP address that a connection reaches: the inner IP address if an IP address contains another one."""
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             address = address.ipv4_mapped
@@ -59,14 +59,14 @@ def unwrap(address: _Address) -> _Address:
 
 
 def reachable(address: str) -> bool:
-    """Returns whether the address is public on the internet. Raises ValueError if the text is not an address."""
+    """Returns whether the IP address is public on the internet. Raises ValueError if the text is not an IP address."""
     at = unwrap(ip_address(address))
     # reserved: `is_global` is true for all unassigned addresses, and for IPv4 addresses in the obsolete ::/96
     return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))
 
 
 def _allowed_if_listed(address: str) -> bool:
-    """Returns whether a listed host can have this address: private and loopback too, but never a cloud's own
+    """Returns whether a listed host can have this IP address: private and loopback too, but never a cloud's own
     services.
     """
     at = unwrap(ip_address(address))
@@ -124,7 +124,7 @@ class AddressPolicy:
         return target
 
     def lets(self, target: Target, address: str) -> bool:
-        """Returns whether the connection can use this address, to which the target's name was resolved."""
+        """Returns whether the connection can use this IP address, to which the target's name was resolved."""
         return reachable(address) or (self._is_listed(target) and _allowed_if_listed(address))
 
     def _is_listed(self, target: Target) -> bool:
@@ -161,7 +161,7 @@ def _tenant(text: str) -> str:
 
 
 def spelled(host: str) -> str:
-    """Normalises a name or a literal address, without brackets."""
+    """Normalises a name or a literal IP address, without brackets."""
     return _literal(host) or host.lower()
 
 
@@ -194,7 +194,7 @@ def _target(url: str) -> Target:
 
 
 def _literal(host: str) -> str | None:
-    """Returns the literal address in its normal form; None if the host is a name, or a form that readers understand
+    """Returns the literal IP address in its normal form; None if the host is a name, or a form that readers understand
     differently.
     """
     try:

@@ -1,4 +1,4 @@
-"""Azure Tables in memory: rows, ETags, transactions of one partition, and the service's refusals.
+"""Azure Tables in memory: rows, ETags, transactions of one partition, and the service's errors.
 
 `LUCIUS_STORAGE_BACKEND=memory` uses these tables and texts for the adapters of `shared.adapters.tables`. Their contents
 are lost when the process ends.

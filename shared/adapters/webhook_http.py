@@ -1,7 +1,7 @@
 """Posts webhooks over HTTP, only to hosts that callers named (R86).
 
-The sender resolves the name once, checks each address, and connects to a checked address. So a second DNS response has
-no effect. Of the endpoint's response, only the status and `Retry-After` are used.
+The sender resolves the name once, checks each IP address, and connects to a checked IP address. So a second DNS
+response has no effect. The sender uses only the status and `Retry-After` of the endpoint's response.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SystemLookups:
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def of(self, tenant: str, host: str, port: int) -> list[str]:
-        """Resolves a name to its addresses, as text. Raises OSError if it has none."""
+        """Resolves a name to its IP addresses, as text. Raises OSError if it has none."""
         if (places := self._places.get(tenant)) is None:
             places = self._places[tenant] = asyncio.Semaphore(LOOKUPS_OF_TENANT)
         await places.acquire()
@@ -83,7 +83,7 @@ class SystemLookups:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves the host of one target, and refuses the host if any of its addresses is refused."""
+    """Resolves the host of one target, and refuses the host if any of its IP addresses is refused."""
 
     def __init__(self, policy: AddressPolicy, target: Target, lookup: Lookup) -> None:
         self._policy = policy
@@ -93,7 +93,7 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Resolves the target's host. Raises OSError if the host has no address, or an address that is refused.
+        """Resolves the target's host. Raises OSError if the host has no IP address, or an IP address that is refused.
 
         Both cases raise the same error, so that an error of a delivery does not reveal names in the app's own network.
         """

@@ -1,4 +1,4 @@
-"""Bulk operations: one control, redrive or replay of many jobs of a tenant, and the result for each job (R65, R66)."""
+"""Bulk operations: one control, redrive, replay or purge of a tenant's jobs, and the result for each job (R65, R66)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ class DirectivePublisher(Protocol):
 
 
 class AdmissionCalls(Protocol):
-    """Calls to check a tenant's admission state, job (R51) or breaker (R63), or to work on a bulk operation (R65)."""
+    """Calls to check a tenant's admission state, job (R51) or breaker (R63), to allocate a quota (R54), or to work on a
+    bulk operation (R65).
+    """
 
     async def call(
         self,
@@ -84,7 +86,7 @@ class DeadReply:
 
 
 class DeadReplies(Protocol):
-    """Replies that no function reads any more, by lane; lane None means those in the queue that the lanes share."""
+    """Replies that no function reads, by lane. Lane None means the replies in the queue that the lanes share."""
 
     async def waiting(self, lane: int | None) -> int:
         """Returns the number of waiting messages, up to a limit of the adapter. Receives none. Raises

@@ -37,7 +37,7 @@ class Orchestrations(Protocol):
         """Returns the state of an instance. Raises OrchestrationUnavailable."""
 
     async def terminate(self, instance_id: str, reason: str) -> None:
-        """Asks the engine to end an instance that may be stuck. Does nothing if it does not exist or has ended.
+        """Requests that the engine ends an instance that may be stuck. Does nothing if it does not exist or has ended.
 
         Raises OrchestrationUnavailable.
         """

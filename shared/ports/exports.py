@@ -23,7 +23,7 @@ class LedgerExports(Protocol):
     """
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
-        """Continues the incomplete export, or starts the one of the day. Returns the export if it is now complete.
+        """Continues the incomplete export, or starts the export of the day. Returns the export if it is now complete.
 
         None if the export needs another call, or the day already has its export. Raises ExportLate for a dropped
         export.

@@ -144,4 +144,6 @@ class Hooks(Protocol):
         """Returns the tenants whose webhooks the sweeper checks."""
 
     async def forget(self, noted: HookTenant) -> None:
-        """Removes the tenant from that list, unless it was noted again after `noted` was read."""
+        """Removes the tenant from the list of tenants whose webhooks the sweeper checks, unless the tenant was noted
+        again after `noted` was read.
+        """

@@ -209,11 +209,12 @@ class Index(DeadLetters, Purging, Protocol):
     async def reserve(
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, admission: AdmissionWrite | None = None
     ) -> None:
-        """Wakes the tenant, then writes CLAIM, ACTIVE, DUE and LIST in one transaction.
+        """Wakes the tenant, then writes CLAIM, LIST, CORRELATION, ACTIVE and DUE in one transaction.
 
         `replacing`: an expired idempotency record. If quotas concern the job, the transaction also has its `place` and
-        the change of the `admission`; and a DEP row for each dependency. Raises AlreadyExists or Conflict if the
-        idempotency record exists, or the admission state changed; the caller then reads again.
+        the change of the `admission`. The transaction has a DEP row for each dependency, and a WAIT row if the job
+        waits for quotas. Raises AlreadyExists or Conflict if the idempotency record exists, or the admission state
+        changed; the caller then reads again.
         """
 
     async def reserve_together(

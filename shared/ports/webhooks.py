@@ -32,8 +32,8 @@ class WebhookSender(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryCall:
-    """A message of the queue: a try of one delivery, a probe of a webhook, or the continuation with waiting deliveries
-    after a success.
+    """A message of the queue: a try of one delivery, a probe of a webhook, or a call to continue with waiting
+    deliveries or past events.
     """
 
     tenant: str

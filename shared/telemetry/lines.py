@@ -12,7 +12,7 @@ _logger = logging.getLogger("lucius")
 
 
 def log(level: int, message: str, **fields: Any) -> None:
-    """Writes one line of ASCII JSON, with control characters escaped; omits fields that are None.
+    """Writes a record as one line of ASCII JSON, with control characters escaped. Omits fields that are None.
 
     An exception is written as its type and text. Never pass a payload, a reference or a secret.
     """

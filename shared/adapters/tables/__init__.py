@@ -1,1 +1,1 @@
-"""Azure Tables: the ledger, the index and the rejected messages, over one client."""
+"""The stores over Azure Tables, with one client."""

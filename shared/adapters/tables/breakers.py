@@ -37,7 +37,7 @@ def admission_breaker_json(breaker: AdmissionBreaker) -> dict[str, Any]:
 
 
 def admission_breaker_of(values: dict[str, Any]) -> AdmissionBreaker:
-    """Decodes the breaker. Ignores members of a later release."""
+    """Decodes the breaker. Ignores fields of a later release."""
     known = {name: values[name] for name in ("epoch", "since", "limited") if name in values}
     until, active = _instant(values.get("until")), values.get(_ACTIVE, 0)
     return AdmissionBreaker(until=until, active=active, ring=_ring_of(values), **known)

@@ -116,7 +116,7 @@ class DirectAccount:
         """Raises ValueError for a credential that is neither an account key nor a source of tokens, and for a token
         over http.
 
-        `azure.core` refuses that too (`BearerTokenCredentialPolicy`).
+        `azure.core` refuses a token over http too (`BearerTokenCredentialPolicy`).
         """
         self.url = url.rstrip("/")
         parts = urlsplit(self.url)

@@ -109,8 +109,8 @@ class TablesDirectory:
     async def _keep_members(
         self, row: str, columns: dict[str, Any], name: str, known: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Returns the columns. Column `name` keeps the members of a later release. `known`: members that this release
-        knows.
+        """Returns the columns. Column `name` keeps the fields of a later release. `known` returns the fields that this
+        release knows.
         """
         entity = await self._gates.read(DIRECTORY_PARTITION, row)
         try:

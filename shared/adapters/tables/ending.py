@@ -1,5 +1,5 @@
-"""The rows of a new job in its tenant's partition (CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT, DEP). The rows of its
-end (LIST, CLAIM, DEAD, INCIDENT, ENDED).
+"""Rows in a tenant's partition: of a new job (CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT, DEP), and of a job that
+ended (LIST, CLAIM, DEAD, INCIDENT, INCIDENTLOG, ENDED).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENDED_COLUMNS = dict.fromkeys(("job_id", "clear_at", "purged", "owed"))
 
 
 def decode_claim(entity: Entity) -> Claim:
-    """Returns the claim of a CLAIM row."""
+    """Returns the idempotency record of a CLAIM row."""
     return row_as(Claim, entity, expires_at=entity.get("expires_at") or None)
 
 
@@ -52,7 +52,7 @@ def rows_of(reservation: Reservation) -> list[RowOperation]:
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
-    """Makes LIST, CLAIM and ENDED of a job that ended. For a failed job, also DEAD and its incident."""
+    """Makes LIST, CLAIM and ENDED of a job that ended, and for a failed job also DEAD and its incident."""
     partition = encode_key(job.tenant)
     listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **changing_columns(job), **letter_column(job)}
     claim = {**row_at(partition, claim_row(job.idempotency_hash)), "expires_at": claim_expires_at}

@@ -1,4 +1,4 @@
-"""Converts quotas to JSON members and back."""
+"""Converts quotas to JSON fields and back."""
 
 from __future__ import annotations
 

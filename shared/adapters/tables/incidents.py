@@ -153,8 +153,8 @@ async def job_incident(rows: TableRows, job: Job) -> Entity | None:
 
 
 def settles(entity: Entity, settlement: Settlement) -> list[RowOperation]:
-    """Makes the operations that close an INCIDENT row as it was read, with its log entry. Empty if the incident is not
-    open.
+    """Makes the operations that close an INCIDENT row as it was read, with its log entry. Returns no operations if the
+    incident is not open.
     """
     after = apply_settlement(decode_entity(_incident_of, entity), settlement)
     if after is None:

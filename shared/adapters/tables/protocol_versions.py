@@ -1,4 +1,4 @@
-"""`ProtocolVersions` over Azure Tables: one partition of the gates table."""
+"""`ProtocolVersions` over Azure Tables: one partition of the table of the quotas."""
 
 from __future__ import annotations
 

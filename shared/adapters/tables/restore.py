@@ -178,7 +178,7 @@ def _is_after(at: Any, since: datetime) -> bool:
 
 
 def _transactions(rows: list[ExportedRow]) -> list[list[ExportedRow]]:
-    """Splits the rows of a partition into transactions that the store accepts. Of a repeated key the last row
+    """Splits the rows of a partition into transactions that the store accepts. If a key is repeated, its last row
     counts.
     """
     found: list[list[ExportedRow]] = [[]]

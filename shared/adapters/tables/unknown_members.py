@@ -1,4 +1,4 @@
-"""Keeps columns and JSON members of a later release when this release writes the row again (R44).
+"""Keeps columns and JSON fields of a later release when this release writes the row again (R44).
 
 A row that is replaced completely gets the columns of this release, and each part of the stored row that this release
 does not know. A part is unknown if this release would not write it for the object that it read. The objects of
@@ -32,7 +32,7 @@ def keep(
 
     `stored`: the row as read; None if there was none. `before`: the row that this release writes for the object that it
     read; without JSON objects, the names of its columns are enough. `parts`: columns with continuations
-    (`columns.split_json`). `whole`: names of columns and JSON members that are single values; if this release changes
+    (`columns.split_json`). `whole`: names of columns and JSON fields that are single values; if this release changes
     one, nothing of the old value stays.
     """
     if stored is None:
@@ -61,7 +61,7 @@ def _read_column(stored: RowValues, name: str) -> Any:
 
 
 def _merge_column(stored: Any, before: Any, after: Any, whole: Collection[str]) -> Any:
-    """Returns the column `after`, with the unknown members of the stored JSON text."""
+    """Returns the column `after`, with the unknown fields of the stored JSON text."""
     if stored == before or not (isinstance(stored, str) and isinstance(before, str) and isinstance(after, str)):
         return after
     try:

@@ -128,7 +128,7 @@ def if_match(options: Mapping[str, Any] = {}) -> str:
 
 
 def transaction_of(account: str, table: str, operations: Sequence[RowOperation]) -> bytes:
-    """Makes the body of one entity-group transaction. `account`: its URL. Raises TypeError, ValueError,
+    """Makes the body of one entity-group transaction. `account`: URL of the account. Raises TypeError, ValueError,
     OverflowError.
     """
     if len({operation[1]["PartitionKey"] for operation in operations}) > 1:
@@ -178,7 +178,7 @@ def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
 
 
 def error_of(status: int, body: bytes, code: str | None) -> Exception:
-    """Returns the error of a refused request. `code`: its header `x-ms-error-code`."""
+    """Returns the error of a refused request. `code`: value of the response's header `x-ms-error-code`."""
     message = ""
     try:
         problem = json.loads(body)["odata.error"]

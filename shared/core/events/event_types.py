@@ -2,7 +2,7 @@
 
 `/v1/schemas/events/{type}`, docs/asyncapi.json and docs/reference/events.md are made from these types. The models are
 TypedDicts, so a payload is a plain dict and a commit does not pay for validation. Tests validate the events that the
-app writes (`tests/event_checks.py`). A later version can add members to a payload, but never removes one.
+app writes (`tests/event_checks.py`). A later version can add fields to a payload, but never removes a field.
 """
 
 from __future__ import annotations

@@ -163,7 +163,8 @@ def make_cloud_event(
 ) -> dict[str, JsonValue]:
     """Returns a CloudEvent without the attributes that `number_event` adds.
 
-    `attributes` and `data`: additional members. Members of `data` that are None are left out.
+    `attributes`: additional attributes of the event. `data`: additional fields of the payload. Fields of `data` that
+    are None are left out.
     """
     type_, when = str(type_), format_instant(at)
     return {
@@ -188,7 +189,7 @@ def number_event(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, J
 
 
 def _make_payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
-    """Returns the known members of the payload (S4)."""
+    """Returns the fields of the payload that have a value (S4)."""
     of_job, of_step = _read_job_changes(event), _read_step_changes(event)
     payload: dict[str, JsonValue] = {"status": event.job_to, "from": event.job_from}
     match type_:
@@ -225,8 +226,8 @@ def _make_error(code: JsonValue, message: JsonValue) -> JsonValue:
 def _make_attempt_error(event: Event) -> JsonValue:
     """Returns the error of the attempt.
 
-    `changes` has no error that equals the one of the attempt before. Then the row still has a reply's error, and a
-    timeout's code.
+    If an attempt has the same error as the attempt before, `changes` omits the error. The row still has the error of a
+    reply, or the code of a timeout.
     """
     of_step = _read_step_changes(event)
     error = (event.data.get("error") or {}) if isinstance(event.data, Mapping) else {}
@@ -281,7 +282,7 @@ def _read_changes(event: Event) -> Mapping[str, Any]:
 
 
 def remove_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Returns the members that have a value."""
+    """Returns the fields that have a value."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -152,8 +152,8 @@ def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: date
 
 
 def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict[str, Account]:
-    """Returns the accounts with the slot time until now. A tenant that did not wait starts level with the waiting
-    tenants.
+    """Returns the accounts with the slot time until now. The slot time of a tenant that did not wait is raised to the
+    least slot time of the waiting tenants.
     """
     before = {demand.tenant: record.accounts.get(demand.tenant, Account()) for demand in demands}
     after = {}

@@ -1,4 +1,4 @@
-"""Changes of a quota by operators: its rule, a hold, a throttle (R48).
+"""Changes of a quota by callers: its rule, a hold, a throttle, a resume, a reset of its breaker (R48, R62).
 
 `shared.operations.quotas.quotas` writes them. A change without effect returns the state that it was given, so that a
 repeated request writes nothing.
@@ -60,7 +60,7 @@ Patch = Mapping[str, Any]
 
 
 def apply_patch(state: GateState, patch: Patch) -> GateState:
-    """Merges `patch` into the quota's own rule; None removes a member (RFC 7396). Raises QuotaInvalid.
+    """Merges `patch` into the quota's own rule; None removes a field (RFC 7396). Raises QuotaInvalid.
 
     A quota's own rule replaces the rule for every tenant completely.
     """
@@ -85,7 +85,7 @@ def apply_patch(state: GateState, patch: Patch) -> GateState:
 
 
 def _patch_breaker(found: BreakerRule | None, patch: Mapping[str, Any] | None) -> BreakerRule | None:
-    """Merges `patch` into the breaker's rule; a removed member gets its default. Returns None for no breaker."""
+    """Merges `patch` into the breaker's rule; a removed field gets its default. Returns None for no breaker."""
     if patch is None:
         return None
     new = BreakerRule()

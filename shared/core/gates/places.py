@@ -1,4 +1,4 @@
-"""A job's place in its tenant's admission, and the action that brings the place in line with the job (R49).
+"""A job's place in its tenant's admission, and the action that makes the place agree with the job (R49).
 
 The JOB row decides; the ACTIVE row follows.
 """
@@ -89,7 +89,7 @@ def mark_admitted(admission: AdmissionState, place: Place) -> Place:
 
 
 class Owed(StrEnum):
-    """The action that brings the job's place in line with the job."""
+    """The action that makes the job's place agree with the job."""
 
     NOTHING = "NOTHING"
     #: add it to its waiting queue, or admit it

@@ -66,7 +66,7 @@ def find_rate(state: GateState, rule: Rule | None, now: datetime) -> int | None:
 
 
 def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
-    """Returns the maximum number of starts at once; None if no rate applies."""
+    """Returns the maximum number of starts at the same time; None if no rate applies."""
     bursts = []
     if rule is not None and rule.max_per_hour is not None:
         bursts.append(rule.burst_tokens)

@@ -91,8 +91,8 @@ OVER_ALL = (*ALLOCATED, *GUARDS)
 class Gate:
     """The identity of a quota.
 
-    `name`: job type, normalised source, mode, service or lane number. Empty for a tenant's own quota and for the
-    platform.
+    `name`: job type, normalised source, mode, service or lane number. `name` is empty for a tenant's own quota and for
+    the platform.
     """
 
     kind: GateKind

@@ -1,4 +1,6 @@
-"""Quotas at which jobs wait or will soon wait: held, throttled, with an open breaker, or with 90 % of `max_active`."""
+"""Quotas at which jobs wait or will soon wait: held, throttled, with an open or half-open breaker, or with active jobs
+at 90 % of `max_active` or more.
+"""
 
 from __future__ import annotations
 

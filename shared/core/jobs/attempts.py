@@ -128,7 +128,9 @@ def fail_publish(record: Record, step_id: str, attempt_no: int, message: str, pr
 
 
 def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Ends the attempt if its lease is over in the ledger. Otherwise IGNORED, and the verdict names the next wait."""
+    """Ends the attempt if its lease is over in the ledger. Otherwise the outcome is IGNORED, and the verdict names the
+    next wait.
+    """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignore(record, reason_code)
@@ -189,8 +191,9 @@ def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Ou
 def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
     """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of that message.
 
-    Each wait is twice the one before, up to five minutes; only the first one has an EVENT row. The waits end with the
-    total time of the step or job, and with a cancellation of the job: then IGNORED, and the timeout counts.
+    The waits double, up to a maximum of five minutes. Only the first wait has an EVENT row. The waits end with the
+    total time of the step or job, and with a cancellation of the job. The outcome is then IGNORED, and the timeout
+    counts.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
@@ -210,9 +213,9 @@ def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str,
 def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
     """Postpones the next attempt: a dispatch limit of its service or lane is reached (R56). Uses no attempt.
 
-    Each wait is twice the one before, from half a minute to five minutes; only the first one has an EVENT row. The
-    waits end with the total time of the step or job, and with every control. REFUSED if no attempt could be recorded
-    now.
+    The waits double, from half a minute to a maximum of five minutes. Only the first wait has an EVENT row. The waits
+    end with the total time of the step or job, and with every control. The outcome is REFUSED if no attempt could be
+    recorded now.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
@@ -250,7 +253,7 @@ def fail_retry(
 ) -> Outcome:
     """Ends the attempt as FAILED_RETRY; the next one may be recorded after `wait_s` seconds. Raises NoSuchTransition.
 
-    If the total time would be over by then, the step becomes FAILED_FINAL at once.
+    If the total time would be over by then, the step becomes FAILED_FINAL immediately.
     """
     # the clock of a PAUSED job is stopped; the resume shifts this time
     due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)

@@ -52,5 +52,5 @@ def together(looks: Sequence[LaneLook]) -> LaneLook:
 
 
 def next_wait(ack_timeout_s: float, waited: timedelta) -> timedelta:
-    """Returns the next wait on a lane after `waited`: the ACK timeout first, then twice the one before."""
+    """Returns the next wait on a lane: the ACK timeout plus the time `waited` so far, at most `LONGEST_WAIT`."""
     return min(timedelta(seconds=ack_timeout_s) + waited, LONGEST_WAIT)

@@ -50,7 +50,7 @@ def result_event(step_id: str, attempt_no: int) -> str:
 def look_event(look_no: int) -> str:
     """Returns the name of the external event with which the sweeper wakes an orchestration to check the ledger.
 
-    Each orchestration counts its wake-ups. Its custom status has the number of the one that it waits for.
+    Each orchestration counts its wake-ups. Its custom status has the number of the wake-up that it waits for.
     """
     return f"look:{look_no}"
 

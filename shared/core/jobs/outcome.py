@@ -1,4 +1,4 @@
-"""The outcome of an occurrence: a transition, a record without effect, or a refusal."""
+"""The outcome of an occurrence: a transition, IGNORED, or REFUSED."""
 
 from __future__ import annotations
 

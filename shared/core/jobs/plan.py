@@ -121,7 +121,7 @@ def plan_job(
     initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
 ) -> Record:
-    """Returns JOB and its STEPs (PENDING), without the first EVENT. `identity`: `compute_digests(envelope)`.
+    """Returns JOB and its STEPs (PENDING), without the first EVENT. `identity`: result of `compute_digests(envelope)`.
 
     `initial_status`: QUEUED or THROTTLED by the decision of its quotas; WAITING_FOR_JOBS with `dependencies`, the
     ids of jobs.

@@ -36,7 +36,8 @@ _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progress_s: float | None = None) -> Outcome:
     """Decides an ACK, HEARTBEAT or RESULT of any attempt, in any order.
 
-    REFUSED if the reply names another tenant or an unknown step: then the job has no event for the reply.
+    The outcome is REFUSED if the reply names another tenant or an unknown step. The job then has no event for the
+    reply.
     """
     step = record.step(reply.stepId)
     reason_code = _find_rejection(record, step, reply, provenance)

@@ -14,7 +14,7 @@ from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
 
 
 def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
-    """Admits the job: its total time counts from now on. IGNORED unless it is THROTTLED."""
+    """Admits the job: its total time counts from now on. The outcome is IGNORED unless the job is THROTTLED."""
     if record.job.status is not JobStatus.THROTTLED:
         return ignore(record, IgnoreReason.ALREADY)
     total, waited_s = record.job.total_time_s, (provenance.at - record.job.created_at).total_seconds()
@@ -30,7 +30,9 @@ def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcom
 
 
 def mark_awaited(record: Record, provenance: Provenance) -> Outcome:
-    """Records that another job depends on this one, so its end must notify that job. IGNORED if this job has ended."""
+    """Records that another job depends on this job, which must notify that job when it ends. The outcome is IGNORED if
+    this job has ended.
+    """
     if record.job.status.terminal:
         return ignore(record, IgnoreReason.JOB_TERMINAL)
     if record.job.awaited:
@@ -39,7 +41,9 @@ def mark_awaited(record: Record, provenance: Provenance) -> Outcome:
 
 
 def release_dependent(record: Record, provenance: Provenance) -> Outcome:
-    """Moves the job on to its quotas, since its dependencies succeeded. IGNORED unless it is WAITING_FOR_JOBS."""
+    """Moves the job on to its quotas, since its dependencies succeeded. The outcome is IGNORED unless the job is
+    WAITING_FOR_JOBS.
+    """
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
         return ignore(record, IgnoreReason.ALREADY)
     after = move_job(record, JobTrigger.DEPENDENCIES_SETTLED, provenance, dependencies_settled_at=provenance.at)
@@ -47,7 +51,9 @@ def release_dependent(record: Record, provenance: Provenance) -> Outcome:
 
 
 def fail_dependent(record: Record, job_id: str, provenance: Provenance) -> Outcome:
-    """Ends the job and names the dependency that did not succeed. IGNORED unless it is WAITING_FOR_JOBS."""
+    """Ends the job and names the dependency that did not succeed. The outcome is IGNORED unless the job is
+    WAITING_FOR_JOBS.
+    """
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
         return ignore(record, IgnoreReason.ALREADY)
     after = move_job(
@@ -61,7 +67,7 @@ def fail_dependent(record: Record, job_id: str, provenance: Provenance) -> Outco
 
 
 def change_priority(record: Record, priority: str, provenance: Provenance) -> Outcome:
-    """Changes the priority with which the job waits (R67). REFUSED if it no longer waits."""
+    """Changes the priority with which the job waits (R67). The outcome is REFUSED if the job no longer waits."""
     job = record.job
     if job.status.terminal:
         return refuse(record, IgnoreReason.JOB_TERMINAL)
@@ -75,8 +81,8 @@ def change_priority(record: Record, priority: str, provenance: Provenance) -> Ou
 
 
 def expire(record: Record, provenance: Provenance) -> Outcome:
-    """Fails a job that did not begin by its `expires_at`: FAILED_FINAL. REFUSED if it has begun or its time is not
-    over.
+    """Fails a job that did not begin by its `expires_at`: FAILED_FINAL. The outcome is REFUSED if the job has begun or
+    its time is not over.
     """
     job = record.job
     if job.status.terminal:

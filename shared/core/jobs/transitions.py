@@ -38,7 +38,7 @@ from shared.core.jobs.states import JobStatus, StepStatus
 
 
 class TargetState(NamedTuple):
-    """The target state of a transition, and its rule: an id of docs/contributing/rules.md, then words."""
+    """The target state of a transition, and its rule: an id of docs/contributing/rules.md, then a description."""
 
     to: str
     source: str
@@ -247,7 +247,7 @@ class NoSuchTransition(Exception):
 def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Provenance, **columns: Any) -> Record:
     """Returns the record with `step` after `trigger` and with the given columns. Raises NoSuchTransition.
 
-    `step` may be newer than the one in `record`.
+    `step` may be newer than the step in `record`.
     """
     row = STEP_TABLE[step.status].get(trigger)
     if row is None:

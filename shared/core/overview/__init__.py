@@ -1,1 +1,1 @@
-"""The overview of a deployment: counts by minute, and its problems in words."""
+"""The overview of a deployment: counts by minute, and a sentence for each problem."""

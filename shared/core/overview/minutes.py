@@ -1,4 +1,4 @@
-"""Counts of one minute: job ends, and latencies of services until the ACK and the RESULT.
+"""Counts of one minute: job ends, and latencies of services from the record of an attempt to its ACK and to its RESULT.
 
 Latencies are counted in buckets, so that the counts of processes and minutes add up. A value read from them is the
 upper end of a bucket, "at most".
@@ -80,8 +80,8 @@ class MinuteCounts:
 
 
 def reply_latencies(before: Record, after: Record, event: Event) -> Iterator[tuple[Step, str, timedelta]]:
-    """Returns the latencies in a committed transition: step, `ack` or `result`, and the time since the attempt was
-    recorded.
+    """Yields the latencies in a committed transition: step, `ack` or `result`, and the time from the record of the
+    attempt to the reply.
     """
     for old, new in zip(before.steps, after.steps, strict=True):
         if old is new or old.step_id != event.step_id or new.initiated_at is None:

@@ -16,7 +16,7 @@ _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOT
 
 
 def parse_json(body: bytes) -> Any:
-    """Parses a JSON text in UTF-8, in linear time. Raises ValueError with the error in one line."""
+    """Parses a JSON text in UTF-8, in linear time. Raises ValueError with a message of one line."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:

@@ -130,7 +130,7 @@ def _apply_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -
 
 
 def _apply_refusal(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
-    """Returns the result of a refusal by a working endpoint: other deliveries of the webhook continue."""
+    """Returns the result of an error response from a working endpoint: other deliveries of the webhook continue."""
     tried = replace(tried, refusals=tried.refusals + 1)
     flows = is_probe and hook.waits_until is not None
     if flows:

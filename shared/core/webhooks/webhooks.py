@@ -38,7 +38,7 @@ class HookState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HookFilter:
-    """A filter of the events that a webhook gets. An empty member matches every event."""
+    """A filter of the events that a webhook gets. An empty field matches every event."""
 
     types: frozenset[str] = frozenset()
     job_types: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Reads daily anchors, each with the lines of one tenant (R91)."""
+"""Reads daily anchors, each with the heads of one tenant (R91)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor:
-    """A day's anchor, with lines of the tenant's file of that day."""
+    """A day's anchor, with heads of the tenant's file of that day."""
 
     day: date
     #: the signed anchor as a DSSE envelope

@@ -222,7 +222,7 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
 
 
 def _make_outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> BulkWrite:
-    """Applies the results to the items. `is_late`: a temporary refusal becomes permanent, with the same code."""
+    """Applies the results to the items. With `is_late`, a temporary error becomes permanent, with the same code."""
     bulk = stored.bulk
     if is_late:
         tried = [_give_up(each) if each.held or each.early else each for each in tried]

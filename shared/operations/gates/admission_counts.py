@@ -31,7 +31,7 @@ class TooManyJobs(Exception):
 async def recount_jobs(
     context: Context, tenant: str, stored: StoredAdmission | None, *, at_most_one_page: bool = False
 ) -> StoredAdmission:
-    """Counts active, waiting and other staged jobs from the tenant's ACTIVE and FREED rows. Admits none in the
+    """Counts active, waiting and other staged jobs from the tenant's ACTIVE and FREED rows. Admits no job in the
     meantime.
 
     Raises TooManyJobs with `at_most_one_page` if there are 1,000 living jobs or more; Conflict, AlreadyExists,

@@ -1,9 +1,9 @@
 """Allocates a quota over all tenants among the tenants (R54).
 
 A tenant that is stopped only by such a quota makes an allocation or requests one; the queue and the sweeper ensure that
-one follows. An allocation that dies has granted too little, never too much. Two concurrent ones are safe (Race
-division). The allocation record is written under its ETag, and no grant of an earlier one follows a reclaim of a later
-one.
+an allocation follows. An allocation that dies has granted too little, never too much. Two concurrent allocations are
+safe (Race division). The allocation record is written under its ETag, and no grant of an earlier allocation follows a
+reclaim of a later one.
 """
 
 from __future__ import annotations
@@ -303,9 +303,9 @@ async def _reclaim(
     breaker: Breaker | None,
 ) -> list[Demand] | None:
     """Reclaims slots above the targets, and gives each admission state the state of the breaker. Returns the demands
-    after it.
+    after the reclaim.
 
-    None if a later allocation has reclaimed from a tenant, or knows a later state of the breaker.
+    Returns None if a later allocation has reclaimed from a tenant, or knows a later state of the breaker.
     """
 
     async def one(demand: Demand) -> Demand | None:

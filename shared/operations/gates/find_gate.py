@@ -39,7 +39,8 @@ def _list_platform_gates(context: Context) -> list[Gate]:
 
 
 async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None, **names: str | None) -> Gate:
-    """Returns the tenant's quota, or that of the one name in `names`, by `GateKind.key`: `job_type="OCR"`.
+    """Returns the tenant's quota, or the quota of the name in `names`. The key is `GateKind.key`, as in
+    `job_type="OCR"`.
 
     A source without jobs has a quota as well. `gate_id` alone finds the tenant's own quota, one of its job types, or
     one with a setting. Raises GateUnclear, GateNotFound, QuotaInvalid, LedgerUnavailable.

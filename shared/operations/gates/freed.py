@@ -51,7 +51,7 @@ _PATIENCE = timedelta(seconds=5)
 async def may_be_counted(context: Context, job: Job) -> bool:
     """Returns whether the job's end may concern its tenant's quotas. Raises no LuciusError.
 
-    True if the directory cannot be read, since an unnecessary FREED row does no harm.
+    Returns `True` if the directory cannot be read, since an unnecessary FREED row does no harm.
     """
     if job.staged_at is not None or job.dependencies is not None:
         return True

@@ -50,8 +50,8 @@ async def continue_log(
 ) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
     """Returns `after` and its new entries. Entries of a quota that `before` had forgotten continue its log.
 
-    Reads only for the first entry of a quota, or if `is_behind`. `is_behind`: a new entry already existed, so the
-    admission state may not know the head of the log. Raises LedgerUnavailable.
+    Reads only for the first entry of a quota, or if `is_behind`. `is_behind`: a new entry already existed, so the head
+    of the log in the admission state can be outdated. Raises LedgerUnavailable.
     """
     found: list[LogEntry] = []
     for gate_id, entries in group_entries(log):

@@ -27,7 +27,9 @@ DEMAND_PATIENCE = timedelta(seconds=1)
 
 
 def is_counted(directory: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
-    """Returns whether the allocation record includes the jobs of all tenants. True if the quota has no number."""
+    """Returns whether the allocation record includes the jobs of all tenants. Returns `True` if the quota has no
+    number.
+    """
     state = directory.over_all.get(gate.id)
     if state is None or state.max_active is None:
         return True

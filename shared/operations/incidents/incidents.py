@@ -1,7 +1,7 @@
 """Opens and closes incidents (R63, R64).
 
-The end of a job, a breaker or a silent service opens an incident. Operators or LUCIUS close the incident. One list over
-all tenants has every open incident, so operators need one query.
+The end of a job, a breaker, a silent service, or a row that LUCIUS cannot process opens an incident. Operators or
+LUCIUS close the incident. One list over all tenants has every open incident, so operators need one query.
 
 A job's incident enters the list before the job's own transaction opens it, and leaves after the transaction that closes
 it (Race incident). So the list has every open incident. Readers of the list skip closed incidents, and the sweeper
@@ -105,8 +105,8 @@ async def raise_incident(
     """Opens an incident without a job. An open one of the same kind and subject stays instead.
 
     `tenant`: normalised tenant id; None means no tenant. `at`: start of the incident, from which its id is made; an
-    earlier incident with the same time stays, open or closed. None means now. Raises ValueError for the kind of a job's
-    incident, which the job's end opens; Contended, LedgerUnavailable.
+    earlier incident with the same time stays, open or closed. Without `at`, the incident starts now. Raises ValueError
+    for the kind of a job's incident, which the job's end opens; Contended, LedgerUnavailable.
     """
     if kind is IncidentKind.JOB:
         raise ValueError("the end of a job opens its incident")

@@ -16,12 +16,12 @@ LOOK_SHARED = timedelta(seconds=10)
 
 
 async def what_waits(context: Context, job_id: str, step: Step, deadline: datetime) -> str | None:
-    """Returns the message that may explain the silence of an attempt until `deadline`, in words; None if nothing
-    explains it.
+    """Returns a text that names the waiting message which may explain the silence of an attempt until `deadline`. None
+    if nothing explains the silence.
 
-    An unreachable bus explains it too. A read that is at most ten seconds old can show that the directive waits, so all
-    jobs on a lane share such a read. To show that neither the directive nor a reply from before the lease's end waits,
-    the read must be later than the deadline.
+    An unreachable bus explains the silence too. A read that is at most ten seconds old can show that the directive
+    waits, so all jobs on a lane share such a read. To show that neither the directive nor a reply from before the
+    lease's end waits, the read must be later than the deadline.
     """
     initiated, ended_at = step.status is StepStatus.INITIATED, step.lease_expires_at or deadline
     recent = context.clock.now() - LOOK_SHARED

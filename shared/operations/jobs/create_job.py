@@ -136,7 +136,7 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
 
 
 def _protocol(context: Context, envelope: Envelope, identity: Digests) -> Protocol:
-    """Returns the version that the request names, or the one that the ramp selects. Raises ProtocolUnknown,
+    """Returns the version that the request names, or the version that the ramp selects. Raises ProtocolUnknown,
     RequestInvalid.
     """
     name, version = envelope.request_type, envelope.protocol_version

@@ -28,8 +28,8 @@ async def list_rejected(
 ) -> tuple[list[Rejection], str | None]:
     """Returns a page, newest first, and the id to continue after.
 
-    `day`: only that day; default: all retained days. `tenant`: default: all tenants. `after` must be an id of an
-    earlier page. Raises LedgerUnavailable.
+    `day`: day to list (default: all retained days). `tenant`: tenant to list (default: all tenants). `after` must be an
+    id of an earlier page. Raises LedgerUnavailable.
     """
     today = context.clock.now().date()
     # up to tomorrow, since the clock of the bus can differ

@@ -120,7 +120,7 @@ class GateDirectory:
 
     @property
     def last_known(self) -> Directory:
-        """Returns the last copy, of any age. Empty if it was never read."""
+        """Returns the last copy, of any age. The copy is empty if the directory was never read."""
         return self._known
 
     @property

@@ -26,7 +26,7 @@ def note_gate_log(events: Events | None, gate: Gate, entries: Sequence[LogEntry]
 
 
 def note_incident(events: Events | None, incident: Incident, *entries: IncidentEntry) -> None:
-    """Notes committed entries of an incident's log. Without entries, the receiver reads the log."""
+    """Notes committed entries of an incident's log. Without entries, the feed writer reads the log."""
     if events is not None:
         events.hinting.note_hint(incident_hint(incident, entries))
 

@@ -29,7 +29,7 @@ from shared.ports.webhooks import DeliveryQueue, WebhookSender
 
 @dataclass(frozen=True, kw_only=True)
 class Bus:
-    """The messages that the app sends and reads over Service Bus, except hints and webhooks."""
+    """The messages that the app sends and reads over Service Bus, except hints, events and webhooks."""
 
     publisher: DirectivePublisher
     lanes: Lanes

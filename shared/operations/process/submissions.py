@@ -1,8 +1,8 @@
 """Limits the concurrent creations of a process, with tenants in turns, and immediately refuses a request past the limit
 (R17).
 
-More concurrent creations only wait for the tables, each longer than the one before, until callers stop waiting and
-repeat them.
+More concurrent creations only make each creation wait longer for the tables, until callers stop waiting and send their
+requests again.
 """
 
 from __future__ import annotations

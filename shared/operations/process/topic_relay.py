@@ -217,7 +217,7 @@ class TopicRelay:
     async def _next(self, tenant: str, one: _Tenant) -> list[FeedEvent]:
         """Returns the events after the last sent one that are in memory or on one page.
 
-        Empty if they cannot be read.
+        Returns no events if they cannot be read.
         """
         try:
             if one.is_unread:

@@ -134,7 +134,7 @@ class Tails:
 
     @contextlib.contextmanager
     def of(self, key: str, look: Look) -> Iterator[Tail]:
-        """Returns the one tail of the tenant or job. The tail is dropped with its last holder."""
+        """Returns the tail of the tenant or job, which all its callers share. The last caller drops the tail."""
         tail = self._tails.setdefault(key, Tail(look))
         tail.users += 1
         try:

@@ -74,7 +74,7 @@ class Catalog:
         return self._store is None or self.read_at is not None
 
     def state(self) -> dict[str, Any]:
-        """Returns the source of the protocols and its problems, for health."""
+        """Returns the source of the protocols and the errors in it, for the health response."""
         if self._store is None:
             return {"source": "files"} | ({"problems": list(found)} if (found := self.current.problems) else {})
         problems = list(self.current.problems) + ([self.fault] if self.fault else [])

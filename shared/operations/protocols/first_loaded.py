@@ -52,7 +52,7 @@ class FirstLoaded:
         return True
 
     def in_effect(self, loaded: Registry, before: Registry) -> tuple[Registry, tuple[str, ...]]:
-        """Returns `loaded` with the known steps of each version, and a line for each refused version.
+        """Returns `loaded` with the known steps of each version, and an error text for each refused version.
 
         `before` stays in effect if the known steps and the others do not make a registry.
         """

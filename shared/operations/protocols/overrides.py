@@ -1,9 +1,11 @@
 """Applies values of a configuration store to protocols and modes. An invalid value leaves the last good one in effect.
 
-Keys: `lucius:protocols:{protocol_id}`, `lucius:protocols:{protocol_id}:{version}` (a definition as JSON) and
-`lucius:schemas:{path}` (a payload schema as JSON). `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode`
-(`DEFAULT`, also by its older name `SAFE`, or `BURST`). `lucius:tenants:{tenant}:ref_hosts` (hosts and containers of
-that tenant's references, with commas between).
+The store has these keys:
+
+- `lucius:protocols:{protocol_id}` and `lucius:protocols:{protocol_id}:{version}`: a definition as JSON
+- `lucius:schemas:{path}`: a payload schema as JSON
+- `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode`: `DEFAULT` (older name: `SAFE`) or `BURST`
+- `lucius:tenants:{tenant}:ref_hosts`: hosts and containers of the tenant's references, separated by commas
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ async def read_versions(
     """Reads the versions with two table queries: the rows of all versions, and the sweepers' marks, which have the
     counts of living jobs.
 
-    `marks`: None for callers who cannot see the jobs of all tenants. Raises LedgerUnavailable.
+    `marks`: None for callers that cannot see the jobs of all tenants. Raises LedgerUnavailable.
     """
     loaded = {each.key: each for each in registry.versions(request_type)}
     ids = {protocol_id for protocol_id, _ in loaded}

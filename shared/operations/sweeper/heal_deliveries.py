@@ -58,7 +58,7 @@ class FoundHooks:
 async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> FoundHooks:
     """Repairs the deliveries of tenants with webhooks or callbacks. Rows that cannot be read wait for the next sweep.
 
-    Raises nothing: no job waits for it.
+    Raises nothing, since no job waits for a delivery.
     """
     if context.events is None or context.webhooks is None:
         return FoundHooks(unseen=set())

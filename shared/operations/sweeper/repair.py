@@ -266,7 +266,7 @@ async def _catch_up(
     active: ActiveRow,
     report: SweepReport,
 ) -> Looks:
-    """Settles overdue steps of a living orchestration that is behind, then wakes it to check the ledger.
+    """Ends overdue attempts of a living orchestration that is behind, then wakes the orchestration to check the ledger.
 
     An orchestration that ignored `silent_looks` wake-ups is replaced in any state that the engine reports (R18).
     """

@@ -40,7 +40,7 @@ class RepairKind(StrEnum):
 
     @property
     def code(self) -> str:
-        """Returns the first word, the attribute `action` of `sweeper_actions_total`."""
+        """Returns the first word of the value: the attribute `action` of `sweeper_actions_total`."""
         return self.value.split(" ")[0].rstrip(",:")
 
 

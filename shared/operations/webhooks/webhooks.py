@@ -60,8 +60,8 @@ class HookRequest:
 async def create_hook(
     context: Context, tenant: str, request: HookRequest, actor: str, *, key: str | None = None
 ) -> tuple[Hook, bool]:
-    """Creates a webhook, or returns the one that the same idempotency key created. The flag is `True` for the earlier
-    one.
+    """Creates a webhook, or returns the webhook that the same idempotency key created. The flag is `True` for the
+    earlier webhook.
 
     Raises WebhooksOff, HookUrlRefused, HookLimit, HookKeyConflict, Contended, LedgerUnavailable.
     """
@@ -338,7 +338,7 @@ async def _read_own(context: Context, tenant: str, hook_id: str) -> StoredHook:
 
 
 def _describe(hook: Hook) -> dict[str, Any]:
-    """Returns the changes for the log. Of the URL, which may be a secret, only the host."""
+    """Returns the changes for the log. The URL may be a secret, so the result has only its host."""
     lets_in = hook.filter
     return {
         "host": urlsplit(hook.url or "").netloc,

@@ -59,7 +59,7 @@ class ReplyResult:
 
     @property
     def outcome(self) -> str:
-        """Returns the result in one word."""
+        """Returns `APPLIED`, or `IGNORED:` and the reason code."""
         return "APPLIED" if self.applied else f"IGNORED:{self.reason_code}"
 
 
