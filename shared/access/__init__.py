@@ -1,1 +1,3 @@
-"""Access rules: callers, callback tokens, and the references that a job can name."""
+"""Access rules: callers and their tenants, callback tokens, stream tickets, references, and webhook URLs and
+signatures.
+"""

@@ -1,4 +1,4 @@
-"""Blobs: long texts of the ledger, the archive of ended jobs, and the check that the account responds."""
+"""Blobs: long texts of the ledger, the archive of ended jobs, exports, and the check that the account responds."""
 
 from __future__ import annotations
 

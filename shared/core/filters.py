@@ -172,8 +172,8 @@ class JobFilter:
         return self.statuses is None or status in self.statuses
 
     def may_match(self, status: JobStatus, request_type: str, labels: Mapping[str, str]) -> bool:
-        """Returns whether a row of a list may match. For a filter that `needs_ledger`, a job that has not ended may
-        have another state by now.
+        """Returns whether a row of a list may match. For a filter that `needs_ledger`, the state of a job that has not
+        ended may have changed since.
         """
         return (
             (self.has_status(status) or (self.needs_ledger and status in _LIVING))

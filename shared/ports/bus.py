@@ -1,4 +1,4 @@
-"""Service Bus: publishing directives, reading lanes, draining dead-lettered replies."""
+"""Service Bus: directives and their counts, lanes, admission calls, and dead-lettered replies."""
 
 from __future__ import annotations
 

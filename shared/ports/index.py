@@ -1,4 +1,4 @@
-"""The index: a tenant's idempotency records, active jobs, lists, and ended jobs to clear."""
+"""The index: a tenant's idempotency records, active jobs, lists, dead letters, and ended jobs to clear."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class ListRow:
 
 
 class Index(DeadLetters, Purging, Protocol):
-    """A tenant's idempotency records, active jobs, lists and dead letters, in one partition.
+    """A tenant's idempotency records, active jobs, lists, dead letters, and ended jobs to clear, in one partition.
 
     Each method raises LedgerUnavailable.
     """

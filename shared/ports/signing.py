@@ -34,7 +34,7 @@ class Kept(Protocol):
         """Creates the file completely. Returns `False` if the file already exists; the existing file stays."""
 
     async def read(self, name: str, *, offset: int = 0, length: int | None = None) -> bytes | None:
-        """Returns a part of the file; empty past its end. None if the file does not exist."""
+        """Returns a part of the file; no bytes after the end of the file. None if the file does not exist."""
 
     async def names(self, prefix: str) -> list[str]:
         """Returns the names of the files with this prefix, in order."""

@@ -1,6 +1,6 @@
 """Log records, metrics and spans (R40).
 
-They have ids, codes and durations only: no payload, no reference, no token.
+They contain no payload, no reference and no token.
 """
 
 from __future__ import annotations

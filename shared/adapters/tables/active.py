@@ -79,8 +79,8 @@ def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None
 
 
 def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[RowOperation]:
-    """Makes the change of ACTIVE's `check_at` and the move of DUE. The transaction fails if DUE has another time by
-    now.
+    """Makes the change of ACTIVE's `check_at` and the move of DUE. The transaction fails if DUE has moved to another
+    time.
     """
     changed = {"check_at": check_at, "looks": json.dumps(looks)}
     old, new = due_row(active.check_at, active.job_id), due_row(check_at, active.job_id)

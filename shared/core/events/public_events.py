@@ -253,12 +253,12 @@ def _make_provenance(event: Event) -> dict[str, JsonValue]:
 
 
 def _shorten(name: JsonValue) -> JsonValue:
-    """Returns the name, or None if it is too long: a service can send a name of any length."""
+    """Returns the name; None for more than `_MAX_NAME` characters, since a service can send a name of any length."""
     return name if isinstance(name, str) and len(name) <= _MAX_NAME else None
 
 
 def omit_if_large(value: JsonValue, href: str) -> JsonValue:
-    """Returns the value. If it is too large, returns its size and its path instead."""
+    """Returns the value. For more than `MAX_VALUE_BYTES` bytes of JSON, returns the size and the path instead."""
     size = len(encode_json(value))
     return value if size <= MAX_VALUE_BYTES else {"omitted": size, "href": href}
 

@@ -63,8 +63,8 @@ class Candidate:
 
 
 def compute_rank(created_at: datetime, priority: str) -> int:
-    """Returns the creation time in milliseconds since 1970; half an hour earlier for high priority, later for low
-    priority.
+    """Returns the creation time in milliseconds since 1970; half an hour earlier for high priority, half an hour later
+    for low priority.
     """
     at = created_at - _AGE.get(priority, timedelta())
     return max(0, (at - _EPOCH) // timedelta(milliseconds=1))

@@ -1,13 +1,13 @@
-"""The states of a job type's circuit breaker (R61): after too many bad ends of jobs, no job starts, then a limited
-number, then all.
+"""The states of a job type's circuit breaker (R61): closed, open (no job starts) and half-open (a limited number of
+jobs starts).
 
 ```
 CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(good ends, or none waits)--> CLOSED
                                  ^----------(one bad end)-------------'
 ```
 
-Each opening begins an epoch. Only ends of jobs that were admitted in it count. Earlier jobs may have waited for a
-service that was down, and do not show the service's present state.
+Each opening begins an epoch. Only ends of jobs that were admitted in the epoch count. Earlier jobs may have waited for
+a service that was down, and do not show the service's present state.
 
 Half-open is a limit on active jobs. It doubles after as many good ends as the limit. It grows by one in each cool-down
 without an end, so that no lost, paused or slow job keeps the limit low.

@@ -254,7 +254,7 @@ def release(admission: AdmissionState, place: Place) -> AdmissionState:
 
 
 def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:
-    """Sets aside a job that was paused before it began: it has no slot and still counts as staged."""
+    """Releases the slot or queue position of a job that was paused before it began. The job still counts as staged."""
     after = release(admission, place)
     return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, queue=None, uncounted=False)
 

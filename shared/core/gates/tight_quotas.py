@@ -1,5 +1,5 @@
-"""Quotas at which jobs wait or will soon wait: held, throttled, with an open or half-open breaker, or with active jobs
-at 90 % of `max_active` or more.
+"""Quotas at which jobs wait or will soon wait: held, throttled, with an open or half-open breaker, or with 90 % of
+`max_active` reached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Codes that LUCIUS gives: reasons of failed jobs, and of replies and requests without effect (R23).
+"""Codes that LUCIUS gives: reasons of failed jobs and attempts, and of replies and requests without effect (R23).
 
 `JOB.error_code` has a `Reason` or a code of a service. docs/guides/operations.md and the OpenAPI document are generated
 from the values of `Reason`.

@@ -136,7 +136,9 @@ def _apply_heartbeat(
 
 
 def _is_heartbeat_due(step: Step, provenance: Provenance) -> bool:
-    """Returns whether the heartbeat extends the lease enough to be written, so that frequent heartbeats cost little."""
+    """Returns whether the heartbeat must be written. The minimum time since the last start of the lease is a fixed
+    share of the cadence, or without a cadence of the lease.
+    """
     timings = step.timings
     if timings.heartbeat_cadence_s is not None:
         share_s = HEARTBEAT_SHARE_OF_CADENCE * timings.heartbeat_cadence_s
@@ -149,7 +151,9 @@ def _is_heartbeat_due(step: Step, provenance: Provenance) -> bool:
 
 
 def _is_progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> bool:
-    """Returns whether the heartbeat has new progress, long enough after the step's last write (R6)."""
+    """Returns whether the heartbeat has new progress and is `progress_s` seconds or more after the step's last write
+    (R6).
+    """
     if progress_s is None or reply.progress in (None, step.progress) or step.heartbeats >= MAX_HEARTBEATS:
         return False
     return (provenance.at - step.updated_at).total_seconds() >= progress_s

@@ -6,7 +6,7 @@ which trigger leads to which state, by which rule (docs/contributing/rules.md).
 Terminal states have no rows. A missing row means "ignored" for a message of a service (at most an EVENT row). It means
 "refused" for a request of a caller or a function.
 
-How the machines are coupled:
+The machines are coupled in these ways:
 
 - `move_step` applies a step's trigger and `move_job` the job's. Both note the row that they used in `Record.applied`,
   and `shared.core.jobs.outcome.make_transition` writes those rows into the EVENT row. So `explain` and the audit cite

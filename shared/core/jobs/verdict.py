@@ -136,7 +136,7 @@ def end_event(step: Step) -> str:
     """Returns the external event that ends the wait of the step's orchestration when the job ends in another way (R12).
 
     For an attempt in flight it is the event of the attempt's RESULT. Between attempts it is the event of the next
-    attempt's RESULT: the RESULT of the last attempt may have been received, and each event is awaited once (R31).
+    attempt's RESULT. The RESULT of the last attempt may have been received, and each event is awaited once (R31).
     """
     between = step.attempt_no == 0 or step.retry_cause is not None
     return durable_names.result_event(step.step_id, step.attempt_no + between)

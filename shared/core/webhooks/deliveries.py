@@ -163,12 +163,12 @@ def _apply_failure(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *
 
 
 def give_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> RecordedAnswer:
-    """Gives a delivery up without a try, since its content no longer exists."""
+    """Abandons a delivery without a try, since its content no longer exists."""
     return _end_dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
 
 
 def with_dead(hook: Hook, number: int, reason: str) -> Hook:
-    """Counts a given-up delivery, by its event's number, that is not in the log yet."""
+    """Counts an abandoned delivery, by its event's number, that is not in the log yet."""
     first, last = hook.unlogged_first or number, hook.unlogged_last or number
     return replace(
         hook,
@@ -180,7 +180,7 @@ def with_dead(hook: Hook, number: int, reason: str) -> Hook:
 
 
 def is_log_due(hook: Hook, now: datetime) -> bool:
-    """Returns whether the log needs an entry about given-up deliveries."""
+    """Returns whether the log needs an entry about abandoned deliveries."""
     return hook.unlogged > 0 and (hook.dead_logged_at is None or now - hook.dead_logged_at >= LOGGED_EVERY)
 
 

@@ -144,7 +144,7 @@ async def bulk_items(
 
 
 async def request_work(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
-    """Requests work on the bulk operation. Without the bus, the sweeper does the work a minute later."""
+    """Requests work on the bulk operation. Without the bus, the sweeper does the work a minute after the request."""
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)
 

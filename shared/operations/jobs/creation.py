@@ -135,7 +135,7 @@ async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobSt
 
 
 async def _raise_unless_duplicate(context: Context, job: Job, replacing: Claim | None, full: LimitReached) -> None:
-    """Returns if the request is a duplicate by now, so that the caller reads again. Otherwise raises `full`. Raises
+    """Returns if the request has become a duplicate, so that the caller reads again. Otherwise raises `full`. Raises
     Transient.
 
     Race duplicate: the same request took the last slot, and a duplicate is never refused.

@@ -133,7 +133,7 @@ class Context(Stores):
         raise Contended(f"{subject} changed at every attempt")
 
     async def wait_after_conflict(self, conflicts: int) -> None:
-        """Waits a random time after conflict number `conflicts` (from 0): at most 20 ms, doubled for each further
-        conflict.
+        """Waits a random time after conflict number `conflicts` (from 0). The maximum is 20 ms after conflict 0, and
+        doubles with each further conflict.
         """
         await self.sleep(_FIRST_WAIT_S * 2**conflicts * self.random())

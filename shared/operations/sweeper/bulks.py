@@ -88,7 +88,9 @@ async def _check(context: Context, orchestrations: Orchestrations, due: DueBulk)
 
 
 def _find_retention_end(context: Context, bulk: Bulk) -> datetime:
-    """Returns the end of the retention: that of ended jobs; if these are kept for ever, that of quota logs."""
+    """Returns the end of the retention of ended jobs. If ended jobs have no retention, the retention of quota logs
+    applies.
+    """
     settings = context.settings
     kept_for = timedelta(days=settings.retention_days or settings.change_log_days)
     return (bulk.ended_at or bulk.look_at) + kept_for

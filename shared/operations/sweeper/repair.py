@@ -164,8 +164,8 @@ async def _repair_staged(
 
 
 async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
-    """Schedules the next check after a check. A job that was set aside without a due action sleeps. The survey of each
-    sweep reads it, and finds an action after the job has moved.
+    """Schedules the next check after a check. A job with no slot, no queue position and no due action sleeps. The
+    survey of each sweep reads the job, and finds an action after the job has moved.
     """
     row, now = await context.index.read_active(active.tenant, active.job_id), context.clock.now()
     if row is None or row.check_at != active.check_at:
@@ -332,7 +332,8 @@ async def _waiting_for(
 
 
 def silent_looks(record: Record) -> int:
-    """Returns the number of consecutive wake-ups that an orchestration may ignore: 3, doubled per restart, up to 96.
+    """Returns the number of consecutive wake-ups that an orchestration may ignore. The number is 3, and doubles with
+    each restart, up to a maximum of 96.
 
     So an engine that is down for a day does not cost hundreds of restarts for each job.
     """

@@ -137,13 +137,13 @@ def _after(hooks: Sequence[Hook], write: HookWrite) -> list[Hook]:
 
 
 def dead_logged(context: Context, found: LoggedHookChange) -> LoggedHookChange:
-    """Adds the given-up deliveries that the webhook's log does not have yet."""
+    """Adds the abandoned deliveries that the webhook's log does not have yet."""
     after, data, reason = with_dead_logged(found.after, context.clock.now())
     return replace(found, after=after, data=data, reason=reason)
 
 
 async def log_dead(context: Context, stored: StoredHook) -> None:
-    """Writes given-up deliveries to the webhook's log and the feed.
+    """Writes abandoned deliveries to the webhook's log and the feed.
 
     Raises as `write_change` does, except Conflict: then another process has written the webhook, and the next sweep
     tries again.

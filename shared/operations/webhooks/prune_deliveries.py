@@ -18,7 +18,7 @@ _REMOVED, _GIVEN_UP = 100, 40
 async def prune_deliveries(context: Context, tenant: str, before: datetime) -> None:
     """Deletes deliveries that ended before that time, and waiting ones of deleted webhooks.
 
-    A waiting delivery whose event is deleted is given up first. Raises Contended, LedgerUnavailable.
+    A waiting delivery whose event is deleted is abandoned first. Raises Contended, LedgerUnavailable.
     """
     if context.events is None:
         return
@@ -65,7 +65,7 @@ async def _first_kept(context: Context, tenant: str) -> int:
 
 
 async def _give_up_all(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> None:
-    """Gives up deliveries. Any number of them is one log entry of the webhook and one event in the feed."""
+    """Abandons deliveries. Any number of them is one log entry of the webhook and one event in the feed."""
     if not await _has_old(hooks, tenant, hook_id, before):
         return
     # after a crash before the log is written, the sweeper writes it
@@ -83,7 +83,7 @@ async def _has_old(hooks: Hooks, tenant: str, hook_id: str, before: datetime) ->
 
 
 async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> int:
-    """Gives up the oldest deliveries. Returns their number."""
+    """Abandons the oldest deliveries. Returns their number."""
     # a loop of its own, without an error at the end, since the next sweep continues
     for conflicts in range(MAX_TRIES):
         stored = await (default_hook(context, tenant) if hook_id == DEFAULT_HOOK else hooks.read(tenant, hook_id))

@@ -193,7 +193,7 @@ async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
-    """Creates a new secret, also for `default`. The previous one also signs for a day.
+    """Creates a new secret, also for `default`. The previous secret also signs for a day after the rotation.
 
     A webhook that waits because its key was removed continues immediately. Raises WebhooksOff, HookNotFound, Contended,
     LedgerUnavailable.
