@@ -51,7 +51,7 @@ class StoreLimits:
     """Timeouts of an Azure SDK's client, whose defaults are 300 s for a connection and 300 s for a response.
 
     They apply to each try. The wait that a throttled store requests (`Retry-After`) and the fetch of a token are
-    additional; the limit around the call ends those. The direct transport waits at most `read_s` before each retry.
+    additional; the limit around the call ends both. The direct transport waits at most `read_s` before each retry.
     """
 
     #: seconds for a connection, including its TLS handshake

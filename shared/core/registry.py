@@ -95,7 +95,7 @@ class Registry:
     def __init__(self, protocols: Iterable[Protocol], services: Mapping[str, str] | None = None) -> None:
         """Sets the protocols. `services`: the step type of each service with a subscription.
 
-        Default: those of the protocols' steps.
+        Default: the services of the protocols' steps.
         """
         found: dict[str, list[Protocol]] = {}
         for protocol in protocols:

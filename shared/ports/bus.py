@@ -94,7 +94,8 @@ class DeadReplies(Protocol):
         """
 
     async def drain(self, lane: int | None, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
-        """Passes each message to `take`, up to a limit, and removes those for which it returns `True`; the others stay.
+        """Passes each message to `take`, up to a limit, and removes the messages for which `take` returns `True`. Other
+        messages stay.
 
         Returns `False` if the limit was reached, so that there may be more. An error of `take` ends the drain and is
         raised; that message stays. Raises BusUnavailable.

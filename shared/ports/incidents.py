@@ -1,5 +1,5 @@
-"""Incidents: those of jobs in their tenant's partition, the others and the list of open ones in the partition of all
-tenants.
+"""Incidents. The tenant's partition has the incidents of jobs. The partition of all tenants has the other incidents,
+and the list of open ones.
 """
 
 from __future__ import annotations

@@ -237,7 +237,9 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
-        """Writes each row of a job's end that `close` left out. Returns the keys of those still refused. Idempotent."""
+        """Writes each row of a job's end that `close` left out. Returns the keys of rows that are still refused.
+        Idempotent.
+        """
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None: ...
 

@@ -22,7 +22,7 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class ArchivedRow:
-    """The row that replaces those of an archived job, and leads to its audit bundle."""
+    """The row that replaces the rows of an archived job, and leads to the job's audit bundle."""
 
     job_id: str
     #: normalised tenant id

@@ -28,7 +28,7 @@ class Purging(Protocol):
         """Deletes rows that lead to jobs. Idempotent."""
 
     async def purge(self, bulk: Bulk, *, limit: int) -> int | None:
-        """Deletes at most `limit` rows of a tenant without jobs, not those of the purge. Returns their number.
+        """Deletes at most `limit` rows of a tenant without jobs, except rows of the purge. Returns their number.
 
         Returns 0 if there are no more rows. Returns None and deletes nothing if the tenant has a job that is living or
         not older than the purge.

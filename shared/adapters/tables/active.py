@@ -66,7 +66,7 @@ def due_of(active: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _for_gates(candidate: Candidate) -> dict[str, str]:
-    """Returns the columns about the job that a later quota needs, in addition to the others."""
+    """Returns the columns about the job that a later quota needs, in addition to the other columns."""
     columns = {"priority": candidate.priority} if candidate.priority != "normal" else {}
     return columns if candidate.source is None else {**columns, "source": candidate.source}
 

@@ -256,7 +256,7 @@ class _FeedWriter:
         self, hint: Hint, seen: int
     ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool, tuple[DayHead, ...]]:
         """Returns the events after row `seen`, the callbacks to call for them, whether these are all events, and the
-        heads of the rows. Deleted rows have none.
+        heads of the rows. Deleted rows have no heads.
         """
         if not (job_id := hint.job_id):
             entries, heads = await _entries_after(self._context, hint, seen, _MAX_READ)
@@ -344,8 +344,8 @@ async def _entries_after(
     """Returns the log entries after number `seen`, at most `limit`, each with its public events; and the heads of the
     entries.
 
-    Entries from before the feed existed mean no public events. Neither do those of an incident whose SEEN row may be
-    deleted. Raises LedgerUnavailable.
+    Entries from before the feed existed mean no public events. Entries of an incident whose SEEN row may be deleted
+    mean no public events either. Raises LedgerUnavailable.
     """
     rows = await list_log_rows(context, hint, seen, limit)
     if not rows:

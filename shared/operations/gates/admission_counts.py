@@ -85,7 +85,7 @@ async def list_places(context: Context, tenant: str, *, until: datetime | None =
 async def _read_pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
     """Yields the tenant's ACTIVE rows in pages, one query each; no page is empty.
 
-    Raises Undecodable, since a count without that job would admit another one in its slot.
+    Raises Undecodable, since a count without that job would admit another job in its slot.
     """
     rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while rows:

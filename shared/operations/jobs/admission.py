@@ -64,8 +64,9 @@ async def admit(
     """Makes an admitted job QUEUED and starts it. If the job is a redrive, the old job names it first. None if it no
     longer waits.
 
-    `gates`: the quotas that admitted it; empty if the process that admitted it died. `actor` and `reason`: those of an
-    operator that admitted it past its quotas. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
+    `gates`: the quotas that admitted it; empty if the process that admitted it died. `actor` and `reason`: operator
+    that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, LedgerUnavailable,
+    OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:

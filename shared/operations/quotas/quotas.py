@@ -114,7 +114,7 @@ async def set_rule(
 
 
 async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rule_seq: int | None) -> Preview:
-    """Returns the effect of `set_rule`, or with `patch` None that of `delete_rule`. Writes nothing.
+    """Returns the effect of `set_rule`, or with `patch` None the effect of `delete_rule`. Writes nothing.
 
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
     """

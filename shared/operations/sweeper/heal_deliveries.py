@@ -113,7 +113,7 @@ async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: FoundH
 
 async def _find_late(hooks: Hooks, hook: Hook, waiting: Sequence[Delivery], now: datetime) -> list[Delivery]:
     """Returns the late deliveries, including those behind deliveries with a later due time. Failing callbacks can leave
-    any number of these, each for half a day.
+    any number of late deliveries, each for half a day.
     """
     late = [each for each in waiting if now - _find_due(each) > _LATE]
     if len(late) == len(waiting) or len(waiting) < MAX_OVERDUE:

@@ -110,8 +110,8 @@ async def prune_gate_logs(context: Context, tenant: str, before: datetime, is_ov
 async def _old(
     context: Context, tenant: str, page: Sequence[LogPlace], before: datetime
 ) -> tuple[list[LogPlace], set[str]]:
-    """Returns the entries of the page that can be deleted, and the quotas of which an entry stays that another one
-    follows.
+    """Returns the entries of the page that can be deleted, and the quotas with an entry that stays and that a later
+    entry follows.
     """
     gone: list[LogPlace] = []
     kept: set[str] = set()

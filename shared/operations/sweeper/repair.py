@@ -346,7 +346,7 @@ def _origin(key: str) -> Origin:
 
 def _owes(step: Step, job: Job) -> bool:
     """Returns whether the step needs a transition at some time. While the job only waits for attempts in flight, only
-    these do.
+    steps in flight need a transition.
     """
     return step.status.in_flight or job.status not in (JobStatus.PAUSING, JobStatus.CANCELLING)
 

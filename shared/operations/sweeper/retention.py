@@ -2,7 +2,7 @@
 
 A clearing first deletes the durable histories, by instance id, unless a process has already deleted them. After its
 retention the idempotency record follows. If jobs have a retention, the job is last. Its audit bundle goes into the
-archive, an ARCHIVED row replaces its LIST row, and another one replaces the rows of its partition.
+archive, an ARCHIVED row replaces its LIST row, and another ARCHIVED row replaces the rows of its partition.
 
 The job's ENDED row has the due time of the next part and is deleted last, so the next sweep continues an interrupted
 clearing.
