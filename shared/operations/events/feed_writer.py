@@ -256,7 +256,7 @@ class _FeedWriter:
         self, hint: Hint, seen: int
     ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool, tuple[DayHead, ...]]:
         """Returns the events after row `seen`, the callbacks to call for them, whether these are all events, and the
-        heads of the rows. Deleted rows have no heads.
+        heads of the rows. Deleted rows have no events and no heads.
         """
         if not (job_id := hint.job_id):
             entries, heads = await _entries_after(self._context, hint, seen, _MAX_READ)
