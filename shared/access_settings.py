@@ -155,7 +155,7 @@ class AccessSettings:
         form.names,
         help="Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, "
         "separated by commas. `{tenant}` is the job's tenant. Add a port that differs from the scheme's default. "
-        "Default: any host. The template sets the containers of its own account",
+        "Default: any host",
         tuning=True,
     )
 

@@ -22,7 +22,7 @@ _CLASSES = (
         "Invalid request",
         frozenset({"400", "406", "411", "413", "415", "428"}),
         "Only after a change",
-        "Repair the request. `errors` names each wrong field or parameter. Nothing was changed.",
+        "Repair the fields or parameters that `errors` or `detail` names. Nothing was changed.",
     ),
     _Class(
         "Not authenticated",
@@ -41,7 +41,7 @@ _CLASSES = (
         "Not found",
         frozenset({"404"}),
         "No",
-        "Check the id and the tenant. The response is the same for jobs of other tenants. A code that ends in `_OFF` "
+        "Check the id and the tenant. The response is the same for jobs of other tenants.\n\nA code that ends in `_OFF` "
         "names a feature that the deployment does not have.",
     ),
     _Class(
@@ -54,7 +54,7 @@ _CLASSES = (
         "Conflict",
         frozenset({"409", "412"}),
         "After reading the state again",
-        "Read the resource, then send the request again if it still applies.",
+        "Read the resource. If your change still applies, send the request again.",
     ),
     _Class(
         "Limit reached",
