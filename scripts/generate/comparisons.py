@@ -73,7 +73,7 @@ def staying() -> str:
 
 def not_known() -> str:
     rows = ((one.subject, one.what, one.why) for one in _in(State.NOT_KNOWN))
-    return markdown_table(("part", "behavior", "known facts; way to find out"), rows)
+    return markdown_table(("part", "behavior", "known facts, and way to find out"), rows)
 
 
 def _in(state: State) -> Iterable[Difference]:

@@ -41,8 +41,8 @@ _CLASSES = (
         "Not found",
         frozenset({"404"}),
         "No",
-        "Check the id and the tenant. The response is the same for jobs of other tenants.\n\nA code that ends in `_OFF` "
-        "names a feature that the deployment does not have.",
+        "Check the id and the tenant. The response is the same for jobs of other tenants.\n\n"
+        "A code that ends in `_OFF` names a feature that the deployment does not have.",
     ),
     _Class(
         "Gone",
