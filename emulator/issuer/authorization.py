@@ -66,7 +66,7 @@ def sign_in_of(values: Mapping[str, Any]) -> SignIn:
     if not client:
         raise UnknownClient("the request has no client_id")
     if not _is_loopback(redirect) or "#" in redirect:
-        raise UnknownClient("redirect_uri must be an address on this machine, without a fragment")
+        raise UnknownClient("redirect_uri must be a URL on this machine, without a fragment")
     mode = given.get("response_mode", "query")
     challenge = given.get("code_challenge", "")
     error = None

@@ -15,7 +15,7 @@ DEFAULT_AUDIENCE = "api://lucius"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument(
-        "--port", type=port, default=DEFAULT_PORT, metavar="N", help="0 for a free one (default: %(default)s)"
+        "--port", type=port, default=DEFAULT_PORT, metavar="N", help="port, 0 for a free port (default: %(default)s)"
     )
     parser.add_argument(
         "--data",

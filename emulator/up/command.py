@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     port("--api-port", DEFAULTS.api, f"port of the HTTP API (default: {DEFAULTS.api}); commands then need --api")
     port("--bus-port", DEFAULTS.bus, f"port of AMQP (default: {DEFAULTS.bus})")
-    port("--admin-port", None, f"port of the bus's HTTP API (default: {DEFAULTS.admin}, or a free one with --bus-port)")
+    port(
+        "--admin-port", None, f"port of the bus's HTTP API (default: {DEFAULTS.admin}, or a free port with --bus-port)"
+    )
     port(
         "--azurite-port",
         DEFAULTS.azurite,

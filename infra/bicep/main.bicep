@@ -171,14 +171,14 @@ param serviceBusCapacity int = 1
 @description('Optional. Host name of another Service Bus namespace with the topic of public events. The app must have the right to send to this topic (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
 param eventsNamespace string = ''
 
-@description('Optional. Functions that read replies. `Shared` forwards all reply topics to one queue, which one function reads. On Flex Consumption at 3 jobs a second, this function costs 17 USD for a million three-step jobs. The functions of `Lanes` cost 187 USD (docs/explanation/scale.md). `Lanes` has one function for each of the 16 topics, so replies of one lane do not delay replies of another lane. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
+@description('Optional. Functions that read replies (costs: docs/explanation/scale.md). `Shared` forwards all reply topics to one queue, which one function reads. `Lanes` has one function for each of the 16 topics, so replies of one lane do not delay replies of another lane. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
 @allowed([
   'Shared'
   'Lanes'
 ])
 param replies string = hosting == 'FlexConsumption' ? 'Shared' : 'Lanes'
 
-@description('Optional. `true` scales each reply lane by its number of replies. This mode requires the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, the app can only send and receive. While the oldest reply of a lane ages, the lane gets one more instance at a time.')
+@description('Optional. `true` scales each reply lane by its number of replies. This mode requires the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, the app can only send and receive, and a lane gets one more instance at a time while its oldest reply ages.')
 param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
@@ -190,7 +190,7 @@ param targetBasedScaling bool = false
 ])
 param storageSku string = 'Standard_LRS'
 
-@description('Optional. Days after which the workspaces of attempts are deleted. 0 means never.')
+@description('Optional. Days from the last write of a blob in an attempt\'s workspace until Azure deletes the blob. 0 means never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int = 30
@@ -238,7 +238,7 @@ param containerApps bool = true
 @description('Optional. Tag of the images that `infra/hooks/build_images.sh` builds for platform services. If empty, no image is built yet, and the template creates no container app.')
 param serviceImageTag string = ''
 
-@description('Optional. Resource id of an existing registry for the images. If empty, a new one is created.')
+@description('Optional. Resource id of an existing registry for the images. If empty, the template creates a registry.')
 param registryResourceId string = ''
 
 @description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. If empty, the identity that runs this deployment can write the protocols, and no identity can write the keys.')
@@ -280,7 +280,7 @@ param ownNetwork ownNetworkType?
 @description('Optional. Resource id of the resource group that has the private DNS zones of private endpoints. If empty, the template creates zones. `none` means that your own policy writes the records.')
 param privateDnsZones string = ''
 
-@description('Optional. Resource id of an existing Log Analytics workspace in the same region. If empty, a new one is created.')
+@description('Optional. Resource id of an existing Log Analytics workspace in the same region. If empty, the template creates a workspace.')
 param workspaceResourceId string = ''
 
 @description('Optional. Retention of logs in days, in a new workspace.')
@@ -614,7 +614,7 @@ output LUCIUS_API_URL string = compute.outputs.url
 @description('Audience of callers\' tokens.')
 output LUCIUS_AUTH_AUDIENCE string = authAudience
 
-@description('Host name of the bus.')
+@description('Host name of the Service Bus namespace.')
 output LUCIUS_SERVICEBUS_NAMESPACE string = messaging.outputs.fullyQualifiedNamespace
 
 @description('Blob endpoint of documents, workspaces and results.')

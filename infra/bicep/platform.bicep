@@ -40,7 +40,7 @@ param ownNetwork ownNetworkType?
 @description('Required. Resource id of the resource group that has the private DNS zones. If empty, the template creates zones. `none` means that a policy writes the records.')
 param zoneResourceGroupId string
 
-@description('Required. Resource id of an existing Log Analytics workspace. If empty, a new one is created.')
+@description('Required. Resource id of an existing Log Analytics workspace. If empty, the template creates a workspace.')
 param existingWorkspaceResourceId string
 
 @description('Required. Retention of logs in days.')

@@ -29,7 +29,7 @@ param containerApps bool
 @description('Required. Tag of the images. If empty, no image is built yet, and the template creates no container app.')
 param imageTag string
 
-@description('Required. Resource id of the registry. If empty, a new one is created.')
+@description('Required. Resource id of the registry. If empty, the template creates a registry.')
 param registryResourceId string
 
 @description('Required. Resource id of the subnet of the container apps. Empty means a network that Azure manages.')

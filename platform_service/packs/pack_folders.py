@@ -48,7 +48,7 @@ class PackFolders:
                 try:
                     yield read_pack(path.parent)
                 except PackInvalid as wrong:
-                    log.warning("no pack: %s", wrong)
+                    log.warning("skipped a folder that is not a pack: %s", wrong)
 
 
 def copy_checked(pack: Pack, expected: str, target: Path) -> None:

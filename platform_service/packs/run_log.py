@@ -87,7 +87,7 @@ class RunLog:
             if self._append():
                 return
             time.sleep(EVERY_S)
-        log.warning("%d bytes of a run's log are lost: storage does not respond", len(self._waiting))
+        log.warning("lost %d bytes of a run's log: storage does not respond", len(self._waiting))
 
     def start(self, descriptor: int) -> None:
         """Copies the program's output on a separate thread, until its last writer closes it."""

@@ -162,9 +162,9 @@ def set_dumpable(value: int) -> None:
 def _check_exit(code: int) -> None:
     """Raises StepFailed for a program that did not succeed."""
     if code == -signal.SIGXCPU:
-        raise FailedFinal(LIMIT_EXCEEDED, "a process of the run used its CPU time")
+        raise FailedFinal(LIMIT_EXCEEDED, "a process of the run exceeded its limit of CPU time")
     if code == EXIT_RETRY:
-        raise FailedRetry(PACK_FAILED, f"the program asked for another attempt (exit code {EXIT_RETRY})")
+        raise FailedRetry(PACK_FAILED, f"the program requested another attempt (exit code {EXIT_RETRY})")
     if code != 0:
         raise FailedFinal(PACK_FAILED, f"the program ended with {code}; see the log of the run")
 

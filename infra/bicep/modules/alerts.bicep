@@ -37,7 +37,7 @@ param signHeads bool = false
 param thresholds thresholdsType = {}
 
 @export()
-@description('Thresholds of the rules. A rule fires if the measured value is above the threshold.')
+@description('Thresholds of the rules. A rule fires if the measured value is above the threshold. `failedJobs` is an additional minimum of the rule of `failurePercent`.')
 @sealed()
 type thresholdsType = {
   @description('Optional. Lowest number of waiting replies on one lane in fifteen minutes. Default: 500.')

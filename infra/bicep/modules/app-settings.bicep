@@ -30,7 +30,7 @@ param ledger ledgerType
 @description('Required. URL of the container with a folder for each attempt.')
 param workspaceUri string
 
-@description('Required. Days after which the workspaces of attempts are deleted. 0 means never.')
+@description('Required. Days from the last write of a blob in an attempt\'s workspace until Azure deletes the blob. 0 means never.')
 @minValue(0)
 param workspaceRetentionDays int
 

@@ -31,7 +31,7 @@ param capacity int = 1
 @maxLength(64)
 param taskHubName string = 'lucius'
 
-@description('Optional. Days after which the scheduler purges ended orchestrations. The app normally purges them earlier.')
+@description('Optional. Days from the completion of an orchestration until the scheduler purges the orchestration. The app normally purges orchestrations earlier.')
 @minValue(1)
 param retentionDays int = 30
 

@@ -88,11 +88,11 @@ type scaleType = {
   @minValue(0)
   alwaysReadyDurable: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for each function that reads replies. `Shared` has 1 such function, `Lanes` has 16 (parameter `replies`). Without ready instances, a function takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for each reply function: 1 function with `Shared`, 16 functions with `Lanes` (parameter `replies`). Without ready instances, a function takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyReplies: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that admits waiting jobs when a quota opens by time. Without ready instances, the function takes up to two minutes to start. The sweeper also admits waiting jobs every minute. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that admits waiting jobs when a quota opens by time. Without ready instances, the function takes up to two minutes to start, but the sweeper admits waiting jobs every minute. Default: 0.')
   @minValue(0)
   alwaysReadyAdmission: int?
 
@@ -123,7 +123,7 @@ type scaleType = {
   @description('Optional. `true` spreads instances over availability zones. Flex Consumption then keeps two instances of each scale group always ready, and bills them. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
   zoneRedundant: bool?
 
-  @description('Optional. Flex Consumption only. Update strategy of running instances. `Recreate` ends the running executions. `RollingUpdate` (preview) lets running executions finish. A change is in effect from the next update. Default: `Recreate`.')
+  @description('Optional. Flex Consumption only. Update strategy of running instances. `Recreate` (default) ends the running executions, and `RollingUpdate` (preview) lets these executions finish. A change is in effect from the next update.')
   updateStrategy: ('Recreate' | 'RollingUpdate')?
 }
 

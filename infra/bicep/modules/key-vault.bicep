@@ -133,7 +133,7 @@ resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' 
 @description('Name of the vault.')
 output name string = vault.name
 
-@description('URI of the vault, ends in a slash.')
+@description('URI of the vault, with a slash at the end.')
 output uri string = vault.properties.vaultUri
 
 @description('URL of the key that signs heads and anchors, without a version. Empty if there is none.')

@@ -3,7 +3,7 @@ metadata description = 'Log Analytics and Application Insights. Only identities 
 
 import { roleAssignmentType, tagsType } from 'shapes.bicep'
 
-@description('Required. Resource id of an existing Log Analytics workspace. If empty, a new one is created.')
+@description('Required. Resource id of an existing Log Analytics workspace. If empty, the template creates a workspace.')
 param existingWorkspaceResourceId string
 
 @description('Required. Name of the new Log Analytics workspace.')

@@ -40,7 +40,7 @@ param privateServices ('blob' | 'queue' | 'table')[] = []
 @maxValue(365)
 param softDeleteDays int = 7
 
-@description('Optional. Containers whose blobs are deleted by age, with the number of days after the last write.')
+@description('Optional. Containers whose blobs Azure deletes by age, each with the number of days.')
 param expiringContainers expiringContainerType[] = []
 
 @description('Optional. Days in which no version of a blob can be changed or deleted. 0 means no such policy. Azure accepts the policy only when the account is created.')
@@ -86,13 +86,13 @@ type containerRoleType = {
   role: string
 }
 
-@description('Blobs of a container that are deleted by age.')
+@description('A container whose blobs Azure deletes by age.')
 @sealed()
 type expiringContainerType = {
   @description('Required. Name of the container.')
   container: string
 
-  @description('Required. Days after the last write.')
+  @description('Required. Days from the last write of a blob until Azure deletes the blob.')
   days: int
 }
 
@@ -349,11 +349,11 @@ output resourceId string = account.id
 @description('Name of the account.')
 output name string = account.name
 
-@description('Blob endpoint, ends in a slash.')
+@description('Blob endpoint, with a slash at the end.')
 output blobEndpoint string = account.properties.primaryEndpoints.blob
 
-@description('Queue endpoint, ends in a slash.')
+@description('Queue endpoint, with a slash at the end.')
 output queueEndpoint string = account.properties.primaryEndpoints.queue
 
-@description('Table endpoint, ends in a slash.')
+@description('Table endpoint, with a slash at the end.')
 output tableEndpoint string = account.properties.primaryEndpoints.table

@@ -36,7 +36,7 @@ param skuName string
 @maxValue(365)
 param softDeleteDays int
 
-@description('Required. Days after which the workspaces of attempts are deleted. 0 means never.')
+@description('Required. Days from the last write of a blob in an attempt\'s workspace until Azure deletes the blob. 0 means never.')
 @minValue(0)
 param workspaceRetentionDays int
 
@@ -75,7 +75,7 @@ param lockLedger bool
 param requestLogs string
 
 @export()
-@description('Storage of the Functions runtime. The endpoints end in a slash.')
+@description('Storage of the Functions runtime. Each endpoint has a slash at the end.')
 @sealed()
 type runtimeType = {
   @description('Required. Blob endpoint.')
@@ -101,10 +101,10 @@ type ledgerType = {
   @description('Required. Table of jobs, steps and events.')
   ledgerTable: string
 
-  @description('Required. Table of idempotency records, active jobs and lists.')
+  @description('Required. Table of idempotency records, active jobs and job lists.')
   indexTable: string
 
-  @description('Required. Table of tenants.')
+  @description('Required. Table of tenants that have submitted a job.')
   tenantsTable: string
 
   @description('Required. Table of messages that no job could accept.')
@@ -335,7 +335,7 @@ module documentsStorage 'storage-account.bicep' = {
 @description('URL of the container with the deployed packages.')
 output packageUri string = '${runtimeStorage.outputs.blobEndpoint}${deploymentContainer}'
 
-@description('Storage of the Functions runtime. The endpoints end in a slash.')
+@description('Storage of the Functions runtime. Each endpoint has a slash at the end.')
 output runtime runtimeType = {
   blobEndpoint: runtimeStorage.outputs.blobEndpoint
   queueEndpoint: runtimeStorage.outputs.queueEndpoint
@@ -367,7 +367,7 @@ output documents documentsType = {
   runsContainer: runsContainer
 }
 
-@description('Blob endpoint of the documents\' account, ends in a slash.')
+@description('Blob endpoint of the documents\' account, with a slash at the end.')
 output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
 
 @description('URL of the container with a folder for each attempt.')

@@ -56,15 +56,16 @@ T = TypeVar("T")
 class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     """A client of one API.
 
-    `url` is the root of the API. `token` is sent as a bearer token; a function is called for one before each request.
-    `retries` bounds the repetitions of a request, `timeout_s` the seconds for connecting and between two received
-    bytes.
+    `url` is the root of the API. `token` is the bearer token, or a function that returns the token before each
+    request. `retries` limits the repetitions of a request. `timeout_s` limits the seconds for connecting and between
+    two received bytes.
 
-    `transport` replaces the one of httpx, for tests and for proxies. Proxies named by the environment are not used.
+    `transport` replaces the transport of httpx, for tests and for proxies. The client ignores proxies that the
+    environment names.
 
-    Every method raises `LuciusError`: a subclass of `Refused` for a problem, `Unreachable` without a response,
-    `NotLucius` for a response of another form. The constructor raises `BadAddress`. An iterator sends its requests,
-    and raises, while it is consumed.
+    Every method raises `LuciusError`: a subclass of `Refused` for an error of the API, `Unreachable` without a
+    response, `NotLucius` for a response of another form. The constructor raises `BadAddress`. An iterator sends its
+    requests, and raises, while it is consumed.
     """
 
     def __init__(
@@ -100,8 +101,8 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     async def submit(self, envelope: EnvelopeLike, *, wait: int = 0) -> Submitted:
         """Creates a job. A job request without `idempotency_key` gets a random key; with None, its body is the key.
 
-        `wait`: seconds, at most 20, for which the API delays its response until the job has ended. If it ended in time,
-        `ended` of the result is the job; else it is None, and `wait(job_id)` continues.
+        `wait`: seconds, at most 20, for which the API delays its response until the job has ended. `ended` of the
+        result is the job, or None if the job did not end in time. Then `wait(job_id)` continues the wait.
         """
         return await self._call(calls.submit(envelope, wait))
 
@@ -187,7 +188,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> AsyncIterator[dict[str, Any]]:
         """Lists signed pages of heads for a window, as plain JSON: each has an `envelope`. Raises NotFound if the API
-        signs none.
+        signs no heads.
         """
         return self._iterate(
             series.Pages("/v1/audit/heads", {"tenant": tenant, "since": since, "until": until}, self._retries)
@@ -208,11 +209,12 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     async def result(self, job: str | Job, *, out: BinaryIO | None = None, credential: Any = None) -> Result:
         """Reads the content of `final_output` of a job (a model or its id), with the caller's own credential.
 
-        `out`: a binary file that gets the content in pieces; without it, `content` of the result has the content, up to
-        64 MiB. `credential`: one of azure-identity, or a connection string for blobs of its account; None means
-        Azurite's own key on this machine, else `DefaultAzureCredential`. Needs the extra `lucius-client[results]`.
-        Raises NoResult if the job has not ended or did not succeed, ResultGone, ResultForbidden, ResultUnreadable,
-        StoreUnreachable.
+        `out` is a binary file that gets the content in pieces. If `out` is None, `content` of the result has the
+        content, up to 64 MiB. `credential` is a credential of azure-identity, or a connection string for blobs of its
+        account. None means Azurite's own key on this machine, else `DefaultAzureCredential`.
+
+        Needs the extra `lucius-client[results]`. Raises NoResult if the job has not ended or did not succeed,
+        ResultGone, ResultForbidden, ResultUnreadable, StoreUnreachable.
         """
         known = await self.job(job) if isinstance(job, str) else job
         return await asyncio.to_thread(read_result, known, out, credential)

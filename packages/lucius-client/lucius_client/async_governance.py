@@ -110,7 +110,7 @@ class AsyncGovernance(ABC):
         return await self._call(tenant_calls.purge(tenant, reason))
 
     async def preview_purge(self, tenant: str) -> PurgePreview:
-        """Counts the tenant's jobs for a purge, and the jobs that have not ended. Deletes nothing."""
+        """Returns the number of jobs that a purge would delete, and of jobs that have not ended. Deletes nothing."""
         return await self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
@@ -137,9 +137,9 @@ class AsyncGovernance(ABC):
         """Merges `numbers` into a quota's limits: `max_active`, `max_per_hour`, `burst`, `max_staged`,
         `emergency_max_active`.
 
-        A quota of a job type also has `breaker` with `failure_rate`, `min_calls` and `cooldown_s`; `{}`: the defaults.
-        None removes a limit; other limits keep their values. Raises RuleChanged if the quota changed since `quota`
-        was read. With `dry_run` the result has the number of jobs that would start; nothing is written.
+        A quota of a job type also has `breaker` with `failure_rate`, `min_calls` and `cooldown_s`; `{}` means the
+        defaults. None removes a limit; other limits keep their values. Raises RuleChanged if the quota changed since
+        `quota` was read. With `dry_run` the result has the number of jobs that would start; nothing is written.
         """
         return await self._call(quota_calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
 
@@ -214,7 +214,7 @@ class AsyncGovernance(ABC):
         return await self._call(calls.usage(tenant, since, by))
 
     async def dashboard_metrics(self, *, tenant: str | None = None) -> DashboardMetrics:
-        """Returns the overview of a tenant. Default: that of the token, else all tenants.
+        """Returns the overview of a tenant. Default: the token's tenant, else all tenants.
 
         `health` names the worst problem in one sentence; each of `problems` has the next command.
         """

@@ -37,7 +37,7 @@ class AsyncRuns(ABC):
         return self._iterate(run_calls.RunLog(job_id, self._retries, follow=follow))
 
     async def run_artifacts(self, job_id: str, *, attempt: int | None = None) -> list[RunArtifact]:
-        """Lists the artifacts of a run's attempt by name. `attempt`: default the last one."""
+        """Lists the artifacts of a run's attempt by name. `attempt` None means the last attempt."""
         return (await self._call(run_calls.run_artifacts(job_id, attempt))).artifacts
 
     async def run_artifact(self, job_id: str, name: str, out: BinaryIO, *, attempt: int | None = None) -> None:

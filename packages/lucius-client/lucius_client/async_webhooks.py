@@ -110,9 +110,9 @@ class AsyncWebhooks(ABC):
     async def redeliver(
         self, hook_id: str, number: int, *, name: str | None = None, tenant: str | None = None
     ) -> Delivery:
-        """Sends an event again now. `name`: name of the callback URL, for a delivery to one."""
+        """Sends an event again now. `name`: name of the callback URL, for a delivery to a callback URL."""
         return await self._call(webhook_calls.redeliver(hook_id, number, name, tenant))
 
     async def webhook_log(self, hook_id: str, *, tenant: str | None = None) -> list[HookLogEntry]:
-        """Lists the changes of a webhook, in order, also of a deleted one."""
+        """Lists the changes of a webhook, in order, also of a deleted webhook."""
         return (await self._call(webhook_calls.log(hook_id, tenant))).entries

@@ -1,4 +1,4 @@
-"""Each call of the API that is one request: how to build the request and how to read the response (no I/O).
+"""Builds the request of each API call that needs one request, and reads the response (no I/O).
 
 A submit without an idempotency key gets a random one here. If the response is lost, the repeated request finds the job
 that the first request created instead of creating another (R15 of docs/contributing/rules.md).

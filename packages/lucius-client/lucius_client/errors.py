@@ -22,7 +22,7 @@ class Unreachable(LuciusError):
 
 
 class BadAddress(LuciusError, ValueError):
-    """The address of the API is not an HTTP URL."""
+    """The `url` of the client is not an HTTP URL."""
 
 
 class BadId(LuciusError, ValueError):

@@ -27,11 +27,11 @@ _CROWDED_S = 5.0
 class Which(TypedDict, total=False):
     """Selects events, and the range of the feed. An omitted field matches everything.
 
-    `cursor_file` stores the position. `after` is the start instead: a cursor, `earliest` or `latest`. Default: the
-    first retained event.
+    `cursor_file` stores the position. `after` overrides the stored position: a cursor, `earliest` or `latest`. Default:
+    the first retained event. If `follow` is False, the events stop at the last event of the feed.
 
-    `follow`: False stops at the last event of the feed. `tenant_id` is for operators of all tenants. `types` are names
-    such as `job.completed`. `label` is `key:value`. `terminal`: only events that end a job.
+    `tenant_id` is for operators of all tenants. `types` are names such as `job.completed`. `label` is `key:value`.
+    `terminal` selects only events that end a job.
     """
 
     cursor_file: str | Path | None

@@ -126,8 +126,8 @@ class Attempts:
 
     @property
     def is_full(self) -> bool:
-        """Returns whether the queue is full, so that no more may be received. Each lane may exceed it by one
-        message.
+        """Returns whether the queue is full, so that the service must stop receiving. Each lane can exceed the limit by
+        one message.
         """
         return self._waiting.qsize() >= self._limits.queue_size
 
@@ -234,7 +234,7 @@ class Attempts:
             stored = await asyncio.to_thread(self._store.find, directive)
             if stored is not None:
                 log.info(
-                    "%s step %s attempt %d has a stored RESULT, which is sent again",
+                    "%s step %s attempt %d: found the stored RESULT; the service sends the RESULT again",
                     *(directive.jobId, directive.stepId, directive.attempt_no),
                     extra=attempt_ids(directive),
                 )

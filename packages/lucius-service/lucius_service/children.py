@@ -1,8 +1,10 @@
 """A pool of child processes for steps with `isolation = "process"`.
 
-A child is this program again (the same command line), which finds its end of a socket in `_LUCIUS_CHILD` and serves it
-(`lucius_service.child`). Children stay, with their models loaded. A child is killed and replaced if its work does not
-stop. A child that ends by itself is replaced. Messages are JSON, one per line.
+A child runs the command line of this program, with the file descriptor of a socket in `_LUCIUS_CHILD`. The module
+`lucius_service.child` serves this socket. Messages are JSON, one per line.
+
+A child keeps its models loaded between attempts. The pool kills and replaces a child whose work does not stop, and
+replaces a child that ends by itself.
 """
 
 from __future__ import annotations

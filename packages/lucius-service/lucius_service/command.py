@@ -1,4 +1,4 @@
-"""The command `lucius-service`: serves a class, optionally with faults that a seed decides."""
+"""Runs the command `lucius-service`, which serves the step of a class. `--chaos SEED` adds faults for tests."""
 
 from __future__ import annotations
 

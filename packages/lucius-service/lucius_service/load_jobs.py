@@ -31,7 +31,7 @@ _PAUSES_S = (0.25, 5.0)
 
 @dataclass(frozen=True)
 class Api:
-    """The address of the API, with the token and the maximum wait."""
+    """The URL of the API, with the token and the maximum wait."""
 
     url: str
     token: str = field(default="", repr=False)

@@ -60,7 +60,7 @@ async def publish(sender: ReplySender, directive: Directive, reply: dict[str, An
 
 
 def ack(directive: Directive) -> dict[str, Any]:
-    """Returns the ACK: the service has received the directive. The work may not have started."""
+    """Returns the ACK, which states that the service has received the directive. The work can start later."""
     return _reply("ACK", directive)
 
 

@@ -83,7 +83,7 @@ def _connection_or_address(environ: Mapping[str, str], connection: str, address:
     """Returns (connection string, "") or ("", URL for managed identity). The connection string has precedence."""
     value, plain = environ.get(connection, "").strip(), environ.get(address, "").strip()
     if not value and not plain:
-        raise SettingsError(f"{connection} is not set: the service needs it, or {address} with managed identity")
+        raise SettingsError(f"{connection} is not set; set this connection string, or {address} for managed identity")
     return (value, "") if value else ("", plain)
 
 

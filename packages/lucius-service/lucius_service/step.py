@@ -67,7 +67,7 @@ class Task:
         self.watch.still_working()
 
     def log(self, line: str) -> None:
-        """Writes a line to the service's log, with the ids of the attempt."""
+        """Writes a record to the service's log, with the ids of the attempt."""
         self.watch.log(line)
 
     @property

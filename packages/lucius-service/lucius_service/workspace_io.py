@@ -71,7 +71,7 @@ class Document:
 
 
 class Workspace:
-    """The one blob account that a service can use, with its connection string or its managed identity."""
+    """The only blob account that a service can use, with its connection string or its managed identity."""
 
     def __init__(self, connection: str, *, endpoint: str = "", max_input_bytes: int) -> None:
         """Connects; `endpoint` is used if `connection` is empty. Raises ValueError for a malformed connection

@@ -113,7 +113,7 @@ class Tarball:
             yield chunk
 
     def rows(self) -> Iterator[bytes]:
-        """Yields the lines of the member without their ends. Raises Unreadable for one that is too long or has
+        """Yields the lines of the member without their ends. Raises Unreadable for a line that is too long or has
         no end.
         """
         rest, row = b"", 0

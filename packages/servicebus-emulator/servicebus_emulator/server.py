@@ -158,7 +158,7 @@ class BusServer:
             try:
                 self.broker.store.commit()
             except StoreError as error:
-                log.critical("cannot store, stopping reason=%s", error)
+                log.critical("could not store changes, stopped reason=%s", error)
                 self.failed = True
                 self.stopping.set()
                 return False
@@ -298,7 +298,7 @@ class Client(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         reason = self._liveness.timeout_reason(loop.time())
         if reason is not None:
-            log.warning("connection given up peer=%s reason=%s", self.connection.remote_container_id or "?", reason)
+            log.warning("connection aborted peer=%s reason=%s", self.connection.remote_container_id or "?", reason)
             self.abort()
             return
         self.connection.heartbeat()

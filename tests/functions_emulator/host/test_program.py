@@ -115,7 +115,7 @@ def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
     (tmp_path / "second").mkdir()
     try:
         lines = _fails(APPS / "tour", tmp_path / "second", "--data", tmp_path / "data")
-        assert any("another host is using it" in line for line in lines)
+        assert any("another host uses the folder" in line for line in lines)
         assert host.get("/sync").status_code == 200
     finally:
         assert host.stop() == 0

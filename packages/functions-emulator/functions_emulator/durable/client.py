@@ -200,7 +200,7 @@ def _check_id(instance_id: str) -> None:
     if instance_id.startswith("@") or any(char in _FORBIDDEN_IN_IDS or ord(char) < 32 for char in instance_id):
         raise InvalidInstanceIdError(
             f"{instance_id!r} is not a valid instance id: "
-            "it must not start with @, or hold / \\ # ? or control characters"
+            "it must not start with @, or contain / \\ # ? or control characters"
         )
 
 

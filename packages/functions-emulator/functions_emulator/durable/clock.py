@@ -38,7 +38,7 @@ class SystemClock:
 def stamp(instant: datetime) -> str:
     """Returns ISO 8601 text in UTC with microseconds and `Z`; texts sort as their instants do."""
     if instant.tzinfo is None:
-        raise ValueError("naive datetime")
+        raise ValueError("the datetime has no time zone")
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

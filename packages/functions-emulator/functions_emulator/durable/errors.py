@@ -51,4 +51,4 @@ class WrongStatusError(DurableError):
 
 
 class InvalidInstanceIdError(DurableError):
-    """an instance id must not start with @, or hold / \\ # ? or control characters"""
+    """an instance id must not start with @, or contain / \\ # ? or control characters"""

@@ -80,7 +80,7 @@ class DurableFunctions:
     async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
         function = self._functions["activityTrigger"].get(name.lower())
         if function is None or self._invoker is None:
-            raise ActivityFailedError(f"Activity function '{name}' failed: it doesn't exist any more.")
+            raise ActivityFailedError(f"Activity function '{name}' failed: it no longer exists.")
         try:
             value = None
             if text is not None:
@@ -96,7 +96,7 @@ class DurableFunctions:
     async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
         function = self._functions["entityTrigger"].get(name.lower())
         if function is None:
-            raise ActivityFailedError(f"Entity function '{name}' doesn't exist any more.")
+            raise ActivityFailedError(f"Entity function '{name}' no longer exists.")
         arguments = {function.trigger.name: _durable_functions.EntityContext(batch)}
         try:
             result = await self._worker.call(function, arguments, Invocation(function.name, self._directory))

@@ -348,7 +348,7 @@ def _lock_data_dir(folder: Path) -> IO[str]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             handle.close()
-            raise HostError(f"--data {folder}: another host is using it") from None
+            raise HostError(f"--data {folder}: another host uses the folder; name another folder") from None
     return handle
 
 

@@ -76,5 +76,5 @@ def _storage(name: str, uri: str, service: str) -> str:
 def _needs_azure(name: str, what: str) -> str:
     return (
         f"the connection {name!r} is identity-based to {what}, which needs Azure: "
-        f"set {name} to a connection string, or its address to an emulator on this machine"
+        f"set {name} to a connection string, or its endpoint to an emulator on this machine"
     )

@@ -57,7 +57,7 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     try:
         from lucius_verify.writer import Signed, write_bundle
     except ImportError as missing:
-        raise UsageError(f"the package lucius-verify is not installed ({missing})") from missing
+        raise UsageError(f"package lucius-verify not found ({missing}); install packages/lucius-verify") from missing
     if window.tenant is None:
         raise UsageError(NAME_A_TENANT)
     client = session.connect(WATCH_RETRIES)

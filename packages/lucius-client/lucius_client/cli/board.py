@@ -63,10 +63,10 @@ class Line:
 
     @classmethod
     def of(cls, job: Json, at: datetime | None = None, step_id: str | None = None) -> Line:
-        """Returns the line of a step, by default the current one, of `job` as the API sends it. `now` None means the
+        """Returns the line of a step, by default the current one, of `job` as the API sends it. `at` None means the
         present time.
 
-        Its state is that of the step, unless the job's own shows more.
+        The state on the line is the step's state, unless the job's state shows more.
         """
         created = datetime.fromisoformat(job["created_at"])
         ended = datetime.fromisoformat(job["completed_at"]) if job.get("completed_at") else None

@@ -49,7 +49,7 @@ def store(api: str, *, tenant: str, scope: str, access_token: str, expires_in_s:
 
 
 def forget(api: str) -> bool:
-    """Deletes the token for this API. Returns whether there was one."""
+    """Deletes the token for this API. Returns `True` if there was a token."""
     tokens = _read()
     if tokens.pop(_key(api), None) is None:
         return False

@@ -1,6 +1,6 @@
 """Completes shortened ids, and finds the tenant that a command does not name.
 
-The API has no route for this, so the command searches the latest `MAX_ITEMS` items of the API's lists.
+The API has no route that completes ids, so the command searches the latest `MAX_ITEMS` items of the API's lists.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _facts(job: Json, now: datetime) -> list[tuple[str, Any]]:
         ("Ended", exact(job.get("completed_at"), now)),
         ("Duration", _duration(job)),
         ("Result", (job.get("final_output") or {}).get("uri")),
-        ("Kept until", exact(job.get("final_output_expires_at"), now)),
+        ("Retained until", exact(job.get("final_output_expires_at"), now)),
         ("Redrive of", job.get("redrive_of")),
         ("Redriven as", job.get("redriven_by")),
         ("Replay of", job.get("replay_of")),

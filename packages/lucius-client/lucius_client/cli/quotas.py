@@ -270,7 +270,7 @@ add(
     "set",
     set_,
     f"lucius quota set {_WHOSE} --max-active 2 --reason 'a small contract'",
-    "lucius quota set --tenant acme --max-per-hour none --reason 'no rate any more' --dry-run",
+    "lucius quota set --tenant acme --max-per-hour none --reason 'no rate limit needed' --dry-run",
 )
 add(quota_app, "delete", delete, f"lucius quota delete {_WHOSE} --reason 'the default is enough'")
 add(quota_app, "hold", hold, "lucius quota hold --tenant acme --reason 'maintenance window' --until 2h")

@@ -1,7 +1,7 @@
 """Output of `lucius`: text, JSON and the console for tables and progress.
 
 All output of the commands uses `write`, `write_json` and `console`. Text from other people in a job (labels, reasons,
-errors of services) can contain characters that control a terminal. They are escaped here.
+errors of services) can contain characters that control a terminal. This module escapes such characters.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write(text: str, *, stderr: bool = False) -> None:
 
 
 def json_text(document: Any) -> str:
-    """Formats `document` as indented JSON in which such characters are escaped; only strings have them."""
+    """Formats `document` as indented JSON in which characters that control a terminal are escaped."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

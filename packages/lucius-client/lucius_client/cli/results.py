@@ -42,7 +42,8 @@ def print_result(result: OpenResult) -> None:
     """Writes the content to stdout: unchanged to a pipe, in a readable form to a terminal.
 
     The readable form is a table of SIS answers, the text of OCR pages, indented JSON, or text without characters that
-    control a terminal. Raises LuciusError, and UsageError if the content is not text.
+    control a terminal. Raises LuciusError. Raises UsageError if a terminal would get
+    content that is not text.
     """
     if not sys.stdout.isatty():
         sys.stdout.flush()

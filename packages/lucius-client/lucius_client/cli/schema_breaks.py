@@ -63,13 +63,13 @@ def rules_of(schema: Any) -> Any:
 
 def _value_breaks(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
     if "type" in new and (lost := _types(old) - _types(new)):
-        yield f"{place}: type {' or '.join(sorted(lost))} is not accepted any more"
+        yield f"{place}: type {' or '.join(sorted(lost))} is no longer accepted"
     for keyword in ("enum", "const"):
         if keyword in new and (was := _values(old)) != (now := _values(new)):
             lost_values = [each for each in was if each not in now] if was is not None and now is not None else None
             if lost_values != []:
                 what = "other values are" if lost_values is None else f"{', '.join(map(repr, lost_values))} is"
-                yield f"{place}: {what} not accepted any more"
+                yield f"{place}: {what} no longer accepted"
     for keyword in _MINIMA:
         if keyword in new and (keyword not in old or new[keyword] > old[keyword]):
             yield f"{place}: {keyword} {old.get(keyword, 'none')} -> {new[keyword]}"
@@ -87,7 +87,7 @@ def _object_breaks(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -
         if was[name] is not False:
             refused = name not in now and other_now is False
             if refused:
-                yield f"{place}.{name}: is not accepted any more"
+                yield f"{place}.{name}: is no longer accepted"
             else:
                 yield from schema_breaks(was[name], now.get(name, other_now), f"{place}.{name}")
     # a property that only the new schema names: an old one without a rule for it ignored its value

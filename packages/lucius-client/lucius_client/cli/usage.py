@@ -42,7 +42,7 @@ SOURCES = Listing(
         Column("source", "name", room=12),
         Column("first job", "first_job", drop=6),
         Column("first used", "first_at", at=True, drop=5),
-        Column("last hour used", "last_at", at=True, drop=4),
+        Column("hour of last use", "last_at", at=True, drop=4),
         Column("active", "active", drop=2),
         Column("waiting", "staged", drop=1),
         Column("held", "held", drop=3),
