@@ -95,7 +95,7 @@ class RunLog:
         self._thread.start()
 
     def finish(self, within_s: float) -> bool:
-        """Waits for the thread, whose output has no writer any more.
+        """Waits for the thread, whose output no longer has a writer.
 
         Returns `False` if it has not ended and still reads.
         """

@@ -90,7 +90,7 @@ class ResultStore:
     """
 
     def __init__(self, workspace: Workspace, result_name: str = "") -> None:
-        """`result_name`: as in `lucius_service.step.Declared`."""
+        """Stores RESULTs in `workspace`. `lucius_service.step.Declared` describes `result_name`."""
         self._workspace = workspace
         self._result_name = result_name
 

@@ -1,8 +1,10 @@
 """The dispatcher: turns messages into episodes, and the replies of episodes into history and new messages.
 
 The rules are those of TaskOrchestrationDispatcher in DurableTask.Core. The engine is synchronous and single-threaded.
-Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops the work. The next process
-repeats unfinished work, after a kill at the end of the visibility timeout. So activities run at least once.
+Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops the work.
+
+The next process repeats unfinished work, after a kill at the end of the visibility timeout. So activities run at least
+once.
 """
 
 from __future__ import annotations

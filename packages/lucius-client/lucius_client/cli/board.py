@@ -154,7 +154,7 @@ def follow(
 ) -> dict[str, Json]:
     """Shows the progress of the jobs in `active` (label: job id) until all have ended. Returns the jobs by label.
 
-    `pending`: jobs to submit, each a label and a function that submits it and returns the job id; at most
+    `pending` has the jobs to submit, each a label and a function that submits the job and returns the job id. At most
     `max_in_flight` jobs run at a time. `client` needs the retries `WATCH_RETRIES`. Raises errors of the client.
     """
     job_ids, queue, ended = dict(active), deque(pending), {}

@@ -212,7 +212,7 @@ def _store(tenant: str) -> Documents:
 def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
     """Returns the results of `act` for each name, and whether one was refused.
 
-    A refusal is printed and does not affect the other names; for a single name it is raised.
+    Prints the error for a refused name, and continues with the other names. Raises the error for a single name.
     """
     done: list[Json] = []
     refused = False

@@ -5,9 +5,11 @@
     GET /$Resources/queues | /$Resources/topics | /{topic}/subscriptions | .../{name}/rules    pages by $skip and $top
     GET /$namespaceinfo
 
-PUT creates an entity (409 if the entity exists). With `If-Match`, PUT changes an entity. GET of a missing queue or
-topic returns an empty feed with the status 200, which the SDKs take for "not found". GET of a missing subscription or
-rule returns 404. Azure does both (ballerina-platform/module-ballerinax-asb, tests of the Java SDK against Azure).
+PUT creates an entity (409 if the entity exists). With `If-Match`, PUT changes an entity.
+
+GET of a missing queue or topic returns an empty feed with the status 200, which the SDKs take for "not found". GET of a
+missing subscription or rule returns 404. Azure does both (ballerina-platform/module-ballerinax-asb, tests of the Java
+SDK against Azure).
 """
 
 from __future__ import annotations

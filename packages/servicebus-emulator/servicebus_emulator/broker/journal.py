@@ -2,8 +2,9 @@
 
 A delivery counts when its lock ends in any way. So its count must be stored before the receiver has the message. A
 completed message is removed, and a sent message uses a number. A line at the end of a file costs a microsecond, a
-transaction costs twenty, and both survive the process. Lines are JSON. The last line about a message or entity is
-valid:
+transaction costs twenty, and both survive the process.
+
+Lines are JSON. The last line about a message or entity is valid:
 
     [count, sequence number, entity]    the delivery count if the broker dies now, instead of that of the row
     ["gone", sequence number, entity]   the message was removed
