@@ -105,7 +105,7 @@ class Codes:
         self._issued: dict[str, tuple[float, SignIn, dict[str, str]]] = {}
 
     def issue(self, sign_in: SignIn, choice: dict[str, str]) -> str:
-        """Issues a code. `choice`: the fields of the token that the caller gets for the code."""
+        """Issues a code. `choice` has the fields of the token that the caller gets for the code."""
         now = self._clock()
         self._issued = {code: each for code, each in self._issued.items() if each[0] > now}
         code = secrets.token_urlsafe(24)

@@ -50,7 +50,9 @@ HEADERS = {
 
 
 def authorize_page(sign_in: SignIn, request: Mapping[str, str], lifetime_s: int) -> str:
-    """Returns the sign-in page. `request`: parameters of the authorization request; the form repeats the known ones."""
+    """Returns the sign-in page. `request` has the parameters of the authorization request. The form repeats the known
+    parameters.
+    """
     repeated = {name: request[name] for name in PARAMETERS if name in request}
     hidden = "".join(f'<input type="hidden" name="{name}" value="{escape(value)}">' for name, value in repeated.items())
     # `api://.../.default` of Entra ID stands for every scope

@@ -41,7 +41,7 @@ summary::-webkit-details-marker { display: none; } summary:hover, summary:focus-
 
 
 def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
-    """Returns the list of traces. `prefix`: content of the search field. `all_`: `True` for all requests."""
+    """Returns the list of traces. `prefix` is the content of the search field. `all_` is `True` for all requests."""
     body = "".join(_trace_row(trace) for trace in traces)
     if not body:
         why = "no trace matches" if prefix else "no trace yet: submit a job, and load this page again"

@@ -22,7 +22,7 @@ FORMAT = "lucius.answers/1"
 
 
 class Prompt(BaseModel):
-    """One question. Default of `id`: the position in the list, from 1."""
+    """One question. The default of `id` is the position in the list, from 1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -129,7 +129,7 @@ class AsyncGovernance(ABC):
     ) -> Quota:
         """Returns the quota of a tenant, of one of its job types or of one of its sources, even if it has no settings.
 
-        `name`: a quota over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
+        `name` is a quota over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
         """
         return await self._call(quota_calls.quota(tenant, job_type, source, name))
 
@@ -209,7 +209,7 @@ class AsyncGovernance(ABC):
     ) -> UsageReport:
         """Returns a tenant's use of its quotas, in whole hours from `since`. None means the last day.
 
-        `by`: also sums for each `type`, `source` or `hour`.
+        `by` adds sums for each `type`, `source` or `hour`.
         """
         return await self._call(calls.usage(tenant, since, by))
 

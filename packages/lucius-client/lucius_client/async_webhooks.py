@@ -51,7 +51,7 @@ class AsyncWebhooks(ABC):
         """Creates a webhook for a tenant's events. Only this result has the secret that signs them.
 
         `format` is `cloudevents`, `slack` or `teams`. An event must match `types` (as `job.completed`), `job_types` and
-        `labels`, if given. `after`: `sequence` of the last event to skip; None means only new events.
+        `labels`, if given. `after` is the `sequence` of the last event to skip; None means only new events.
 
         `tenant` is for operators of all tenants, here and below. The same `key` with the same arguments returns the
         same webhook with its secret, until it is changed, rotated or deleted. None means a random key, for retries
@@ -110,7 +110,7 @@ class AsyncWebhooks(ABC):
     async def redeliver(
         self, hook_id: str, number: int, *, name: str | None = None, tenant: str | None = None
     ) -> Delivery:
-        """Sends an event again now. `name`: name of the callback URL, for a delivery to a callback URL."""
+        """Sends an event again now. For a delivery to a callback URL, `name` is the name of the URL."""
         return await self._call(webhook_calls.redeliver(hook_id, number, name, tenant))
 
     async def webhook_log(self, hook_id: str, *, tenant: str | None = None) -> list[HookLogEntry]:

@@ -72,7 +72,7 @@ class Submitted:
 def submit(envelope: EnvelopeLike, wait: int) -> Call[Submitted]:
     """Creates a job. A job request without `idempotency_key` gets a random key; with null, its body is the key.
 
-    `wait`: seconds for which the API may delay its response until the job has ended; the API limits them to 20.
+    `wait` is the number of seconds, at most 20, for which the API delays its response until the job has ended.
     """
 
     def read(response: Response) -> Submitted:
@@ -255,7 +255,7 @@ def read_feed(response: Response) -> FeedPage:
 def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
     """Requests a job, or 304 while the job's ETag is `etag`. The API can delay the 304 by up to `wait_s` seconds.
 
-    `until`: `admitted` delays any response until the job is admitted, `ended` until the job has ended.
+    `until` delays any response until the job is `admitted` or `ended`.
     """
     headers = {"If-None-Match": etag} if etag else {}
     query = _query(wait=wait_s, until=until) if wait_s and (etag or until) else {}

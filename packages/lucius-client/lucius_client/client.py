@@ -102,8 +102,9 @@ class Client(Governance, Runs, Webhooks):
     def submit(self, envelope: EnvelopeLike, *, wait: int = 0) -> Submitted:
         """Creates a job. A job request without `idempotency_key` gets a random key; with None, its body is the key.
 
-        `wait`: seconds, at most 20, for which the API delays its response until the job has ended. `ended` of the
-        result is the job, or None if the job did not end in time. Then `wait(job_id)` continues the wait.
+        `wait` is the number of seconds, at most 20, for which the API delays its response until the job has ended.
+        `ended` of the result is the job, or None if the job did not end in time. Then `wait(job_id)` continues the
+        wait.
         """
         return self._call(calls.submit(envelope, wait))
 
@@ -116,7 +117,7 @@ class Client(Governance, Runs, Webhooks):
         return self._call(calls.dry_run(envelope))
 
     def job(self, job_id: str, *, as_of: int | None = None) -> Job:
-        """Returns a job with its steps. `as_of`: `seq` of an event; the job is returned as it was after that event."""
+        """Returns a job with its steps. With `as_of`, the `seq` of an event, returns the job after that event."""
         return self._call(calls.job(job_id, as_of=as_of))
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:
@@ -286,7 +287,7 @@ class Client(Governance, Runs, Webhooks):
     def rejected(
         self, *, tenant: str | None = None, day: date | None = None, limit: int | None = None
     ) -> Iterator[RejectedLine]:
-        """Lists messages that no job could accept, newest first. `day`: only of that UTC day.
+        """Lists messages that no job could accept, newest first. `day` selects the messages of that UTC day.
 
         Default: the last 90 days.
         """

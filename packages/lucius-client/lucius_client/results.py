@@ -60,9 +60,10 @@ class OpenResult:
     """
 
     def __init__(self, job: Job, credential: Any = None) -> None:
-        """Opens the blob. `credential`: one of azure-identity, or a connection string for blobs of its account.
+        """Opens the blob. `credential` is a credential of azure-identity, or a connection string for blobs of its
+        account.
 
-        None: Azurite's well-known key on this machine, and `DefaultAzureCredential` for Azure.
+        None means Azurite's well-known key on this machine, and `DefaultAzureCredential` for Azure.
         """
         self.uri = _output(job)
         self._kept_until = job.final_output_expires_at

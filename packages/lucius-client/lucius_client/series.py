@@ -62,8 +62,8 @@ class Series(ABC, Generic[T]):
 class Lines(Series[M]):
     """Fetches the items of a list page by page.
 
-    `key`: field of the response with the items. `limit`: maximum number of items; None means all. `paged` is False if
-    the route has no pages. `next` raises NotLucius if a response is not such a list.
+    `key` is the field of the response with the items. `limit` is the maximum number of items; None means all. `paged`
+    is False if the route has no pages. `next` raises NotLucius if a response is not such a list.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ class Attempts:
     def __init__(
         self, worker: Worker, sender: ReplySender, workspace: Workspace, limits: Limits, result_name: str = ""
     ) -> None:
-        """Sets the limits and parts. `result_name`: as in `lucius_service.step.Declared`."""
+        """Sets the limits and parts. `lucius_service.step.Declared` describes `result_name`."""
         self._worker = worker
         self._sender = sender
         self._workspace = workspace

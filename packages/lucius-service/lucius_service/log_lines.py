@@ -12,7 +12,7 @@ from lucius_service.directive import Directive
 
 
 def configure(name: str, form: str) -> None:
-    """Configures logs on stderr. `form`: `text` or `json`."""
+    """Configures logs on stderr. `form` is `text` or `json`."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter(f"%(asctime)s {name} %(levelname)s %(message)s")
     handler.setFormatter(JsonLines(name) if form == "json" else text)

@@ -65,7 +65,7 @@ def ack(directive: Directive) -> dict[str, Any]:
 
 
 def heartbeat(directive: Directive, progress: float, note: str) -> dict[str, Any]:
-    """Returns a HEARTBEAT for an attempt that waits or is in progress. `progress`: 0 to 1."""
+    """Returns a HEARTBEAT for an attempt that waits or is in progress. `progress` is from 0 to 1."""
     return _reply("HEARTBEAT", directive) | {"progress": round(progress, 3), "note": note[:MAX_NOTE]}
 
 

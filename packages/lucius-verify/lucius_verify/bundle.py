@@ -26,7 +26,7 @@ _MAX_DOCUMENT = MAX_HISTORY
 
 
 class Bundle:
-    """A bundle whose files were read once. `fault`: the first difference from the manifest."""
+    """A bundle whose files were read once. `fault` is the first difference from the manifest."""
 
     def __init__(self, path: Path, heads: SignedHeads) -> None:
         """Reads the whole file. Raises Unreadable."""

@@ -45,8 +45,8 @@ class Links:
         self.compared = 0
 
     def add(self, history: History, kept: Mapping[str, frozenset[str]]) -> None:
-        """Adds a job. `kept`: the columns that a redrive copies from a `job`, a `step` and a `carried` step, and those
-        that a `replay` copies from a job.
+        """Adds a job. `kept` has the columns that a redrive copies from a `job`, a `step` and a `carried` step, and
+        the columns that a `replay` copies from a job.
         """
         job = history.job
         for each in links_of(job):

@@ -341,6 +341,8 @@ def executable() -> set[EventType]:
 
 
 def typed_row(row: type[_Typed], given: Row, **absent: Any) -> _Typed:
-    """Makes a row from its JSON, without columns of a later release. `absent`: the columns that the export withheld."""
+    """Makes a row from its JSON, without columns of a later release. `absent` has the columns that the export
+    withheld.
+    """
     known = {field.name for field in fields(row)}
     return row(**absent | {name: decode_value(row, name, each) for name, each in given.items() if name in known})

@@ -71,7 +71,7 @@ class SignedHeads:
                 raise Unreadable(f"the bundle has heads of more than {MAX_NAMES} jobs and logs", member.name, number)
 
     def read_envelope(self, member: Tarball, manifest: Row, digests: Mapping[str, str]) -> None:
-        """Reads a file of `signatures/`. `digests`: SHA-256 of each earlier file, by name. Raises Unreadable."""
+        """Reads a file of `signatures/`. `digests` has the SHA-256 of each earlier file, by name. Raises Unreadable."""
         document = parse_object(member.whole(_MAX_SIGNATURE), member.name)
         try:
             if member.name.endswith("/keys.json"):

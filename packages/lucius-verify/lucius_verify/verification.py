@@ -36,8 +36,8 @@ _WRONG_TYPES = (ArithmeticError, AttributeError, LookupError, RecursionError, Ty
 def verify(path: Path, *, job: str | None = None, keys: Iterable[str] = (), head: str | None = None) -> Report:
     """Verifies a bundle, or the bundle of one job.
 
-    `job` limits levels 2 and 3 to one job. `keys`: files with public keys, or key ids, that the user trusts. `head`:
-    the hash that the job's last event must have, from a separate record. Raises ValueError for an invalid option.
+    `job` limits levels 2 and 3 to one job. `keys` are files with public keys, or key ids, that the user trusts. `head`
+    is the hash that the job's last event must have, from a separate record. Raises ValueError for an invalid option.
     """
     known = Keys(keys)
     try:

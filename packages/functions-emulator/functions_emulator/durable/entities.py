@@ -98,7 +98,7 @@ class Entities:
             self._engine.entity_wakeups.release(target)
 
     def finish(self, batch: Batch, *, exists: bool, state: str | None, results: Sequence[Mapping[str, Any]]) -> None:
-        """Commits the new state and sends `results`: `{"isError", "result"}` per operation, `result` is JSON text."""
+        """Commits the new state and sends `results`: one `{"isError", "result"}` for each operation."""
         now = self._engine.clock.now()
         try:
             with self._store.transaction():

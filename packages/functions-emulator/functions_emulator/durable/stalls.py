@@ -29,7 +29,7 @@ from functions_emulator.durable.actions import (
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A stall. `for_ever`: no open call or timer can wake the instance.
+    """A stall. If `for_ever` is true, no open call or timer can wake the instance.
 
     Otherwise the instance hangs until the open calls and timers have ended.
     """

@@ -92,7 +92,7 @@ class ActivityQueue:
 
 
 def log_hidden(count: int, until: datetime | None) -> None:
-    """Writes one warning if a killed host had taken messages or calls; `until`: the end of their timeouts."""
+    """Writes one warning if a killed host had taken messages or calls. `until` is the end of their timeouts."""
     if until is not None:
         _LOG.warning(
             "a killed host had received %d messages and activity calls. They are delivered again by %s, after their "

@@ -9,9 +9,9 @@ import typer
 
 
 def add(app: typer.Typer, names: str, command: Callable[..., Any], *examples: str) -> None:
-    """Adds a command. `names`: its name and then hidden older ones, such as `update change`.
+    """Adds a command. `names` has its name and then its hidden older names, such as `update change`.
 
-    `examples`: one or two lines for its help.
+    `examples` are one or two lines for the command's help.
     """
     epilog = "\n\n".join(["Examples:", *examples])
     name, *older = names.split()

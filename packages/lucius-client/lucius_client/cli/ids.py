@@ -64,8 +64,8 @@ WEBHOOK = Kind(
 def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: Refused) -> dict[str, Any] | None:
     """Returns the options of a refused command with complete ids and their tenant; None if nothing was completed.
 
-    `error`: error of the API. `kinds`: kinds of the ids among the options, by option name. Raises CliError if a prefix
-    is not unique.
+    `error` is the error of the API. `kinds` has the kinds of the ids among the options, by option name. Raises CliError
+    if a prefix is not unique.
     """
     changed: dict[str, Any] = {}
     for name, kind in kinds.items():

@@ -84,7 +84,7 @@ def _posted(http: httpx.Client, url: httpx.URL, key: bytes, message_id: str, bod
 
 
 def signed(message_id: str, body: bytes, key: bytes, now: float) -> dict[str, str]:
-    """Returns the headers that sign `body` by Standard Webhooks. `now`: the time of sending in Unix seconds."""
+    """Returns the headers that sign `body` by Standard Webhooks. `now` is the time of sending in Unix seconds."""
     timestamp = str(int(now))
     mac = hmac.digest(key, b".".join((message_id.encode(), timestamp.encode(), body)), "sha256")
     return {

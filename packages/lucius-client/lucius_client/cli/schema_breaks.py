@@ -27,7 +27,9 @@ _COMPARED = frozenset(
 
 
 def schema_breaks(old: Schema, new: Schema, place: str) -> Iterator[str]:
-    """Returns a line for each way in which `new` refuses values that `old` accepts. `place`: position of the value."""
+    """Returns a line for each way in which `new` refuses values that `old` accepts. `place` is the position of the
+    value.
+    """
     if old == new or new in (True, {}) or old is False:
         return
     if new is False:

@@ -32,7 +32,8 @@ def replay_sealed(
 ) -> Sealed:
     """Verifies a job of the bundle, and runs the job's steps on local files. Raises UsageError.
 
-    `steps`: step classes as `MODULE:CLASS`. `artifacts`: folder of the blobs. `keys`: trusted public keys or key ids.
+    `steps` are step classes as `MODULE:CLASS`. `artifacts` is the folder of the blobs. `keys` are trusted public keys
+    or key ids.
     """
     try:
         from lucius_verify import carried, verify

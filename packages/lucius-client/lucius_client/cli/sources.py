@@ -108,8 +108,8 @@ def _hidden(path: Path) -> bool:
 def envelopes(source: str, defaults: Json) -> list[Json]:
     """Returns the job requests of an NDJSON file, one for each line; `-` is standard input.
 
-    `defaults`: values of fields that a line omits. Raises UsageError if a line is not a JSON object, or if there are no
-    lines.
+    `defaults` has the values of fields that a line omits. Raises UsageError if a line is not a JSON object, or if there
+    are no lines.
     """
     lines = []
     for number, line in enumerate(_lines(source), start=1):
