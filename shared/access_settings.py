@@ -139,8 +139,8 @@ class AccessSettings:
     dashboard_scope: str = setting(
         "LUCIUS_DASHBOARD_SCOPE",
         form.text,
-        help="Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first of "
-        "LUCIUS_AUTH_AUDIENCE",
+        help="Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first "
+        "audience of LUCIUS_AUTH_AUDIENCE",
         tuning=True,
     )
     allowed_ref_schemes: frozenset[str] = setting(
@@ -155,7 +155,7 @@ class AccessSettings:
         form.names,
         help="Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, "
         "separated by commas. `{tenant}` is the job's tenant. Add a port that differs from the scheme's default. "
-        "Default: any host",
+        "Default: any host or, with the template, the containers of the template's own account",
         tuning=True,
     )
 

@@ -46,7 +46,9 @@ class NotReplayable(Refused, status=409):
 
 
 class NotAReplay(Refused, status=409, code="NOT_A_REPLAY"):
-    """The job is not a replay, and only a replay can be compared. Create one with `POST /v1/jobs/{jobId}:replay`."""
+    """The job is not a replay, and only a replay can be compared. Create a replay with `POST
+    /v1/jobs/{jobId}:replay`.
+    """
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job {job_id} is not a replay; create a replay with POST /v1/jobs/{job_id}:replay")

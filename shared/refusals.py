@@ -57,9 +57,9 @@ class DependencyUnknown(Refused):
 
 
 class TokenMissing(Refused, status=401):
-    """The request has no token; send one in the header `Authorization: Bearer`."""
+    """The request has no token; send a token in the header `Authorization: Bearer`."""
 
-    text = "token missing; send it in the header Authorization: Bearer"
+    text = "token missing; send a token in the header Authorization: Bearer"
     headers = _challenge()
 
 
@@ -171,10 +171,10 @@ class DeliveryNotFound(Refused, status=404):
 
 
 class HookLimit(Refused, status=409):
-    """The tenant has 20 webhooks, the maximum. Delete one first."""
+    """The tenant has 20 webhooks, the maximum. Delete a webhook first."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the tenant has {limit} webhooks, the maximum; delete one first")
+        super().__init__(f"the tenant has {limit} webhooks, the maximum; delete a webhook first")
 
 
 class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
@@ -271,7 +271,7 @@ class DirectiveTooLarge(Refused, status=413):
 
 
 class BodyTooLarge(Refused, status=413):
-    """The body is larger than its maximum: 1 MiB, of a callback 256 KiB, of a GraphQL request 16 KiB."""
+    """The body is larger than its maximum: 256 KiB for a callback, 16 KiB for a GraphQL request, 1 MiB for others."""
 
 
 class LimitReached(Refused, status=429):
@@ -293,11 +293,11 @@ class BulkNotFound(Refused, status=404):
 
 
 class BulkLimit(Refused, status=409):
-    """The tenant has 20 running bulk operations, the maximum. Wait until one ends, or cancel one."""
+    """The tenant has 20 running bulk operations, the maximum. Wait until a bulk operation ends, or cancel it."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the tenant has {limit} running bulk operations, the maximum; wait until one ends, or cancel one"
+            f"the tenant has {limit} running bulk operations, the maximum; wait until an operation ends, or cancel it"
         )
 
 
@@ -390,13 +390,13 @@ class NoBreaker(Refused, status=409):
 
 
 class TooManyRules(Refused):
-    """The tenant has 100 quotas with limits, hold or throttle, or 400 KiB of them. Both are maximums: delete one
-    first.
+    """The tenant has 100 quotas with limits, hold or throttle, or 400 KiB of them. Both are maximums. Remove the
+    settings of a quota first.
     """
 
     def __init__(self, limit: int | str) -> None:
         of = "quotas with limits, hold or throttle" if isinstance(limit, int) else "of limits, holds and throttles"
-        super().__init__(f"the tenant has {limit} {of}, the maximum; delete one first")
+        super().__init__(f"the tenant has {limit} {of}, the maximum; remove the settings of a quota first")
 
 
 class Overloaded(Refused, status=503):

@@ -124,8 +124,9 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_CHANGE_LOG_DAYS",
         form.days_from(32),
         "400",
-        help="Retention in days, at least 32, of log entries of quotas and deleted webhooks, and of closed incidents "
-        "of breakers and services. Also of ended bulk operations if LUCIUS_RETENTION_DAYS is unset",
+        help="Retention in days, at least 32, of log entries of quotas and deleted webhooks, of signed heads, and of "
+        "closed incidents of breakers, services and rows. If LUCIUS_RETENTION_DAYS is unset, LUCIUS retains ended bulk "
+        "operations for the same number of days",
         tuning=True,
     )
     environment: str = setting(
@@ -149,7 +150,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS",
         form.number,
         "900",
-        help="Seconds of the lease, from the ACK. A heartbeat restarts the lease",
+        help="Seconds of the lease, from the ACK. A heartbeat renews the lease",
         tuning=True,
     )
     attempt_max_s: float = setting(
@@ -213,7 +214,8 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_OVERFLOW",
         form.choice("reject", "stage"),
         "reject",
-        help="Response to a request over a limit of the settings. `reject`: 429. `stage`: 202, and the job waits",
+        help="Response to a request over a limit of the settings. `reject`: the request returns 429. `stage`: the "
+        "request returns 202, and the job waits",
         tuning=True,
     )
     max_inflight: int | None = setting(

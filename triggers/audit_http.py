@@ -80,7 +80,7 @@ async def _heads(request: Request) -> func.HttpResponse:
     path="v1/audit/anchors",
     summary="List anchors",
     description="Lists anchors. Once a day LUCIUS signs the digests of all tenants' heads of that day. Each anchor in "
-    "the response has the lines of the tenant's heads.",
+    "the response has the lines of the tenant's file.",
     parameters=(
         TENANT,
         in_query("since", _INSTANT, f"Time on the first day. Default: {_DEFAULT_DAYS} days ago."),

@@ -106,7 +106,9 @@ class BulkRequest(RequestBody):
     ),
 )
 async def _start(request: Request) -> func.HttpResponse:
-    """Returns 202 with the bulk operation. A repeated request gets the same one, and `Idempotency-Replayed: true`."""
+    """Returns 202 with the bulk operation. A repeated request gets the same bulk operation, and `Idempotency-Replayed:
+    true`.
+    """
     body = optional_body(request.http, BulkRequest, ProblemCode.BULK_INVALID)
     words = _checked(body.filter)
     tenant, context = _tenant(request, words.get("tenant_id")), request.context()

@@ -63,7 +63,7 @@ def _callback(kind: CallbackKind) -> Handler:
 
 
 async def receive_reply(request: Request, kind: CallbackKind, job_id: str | None = None) -> func.HttpResponse:
-    """Applies the reply in a request's body. `job_id`: the one in its path, if any."""
+    """Applies the reply in a request's body. `job_id` is the job id in the path, if any."""
     req = request.http
     key = req.headers.get("Idempotency-Key", "").strip()
     called = await receive_callback(

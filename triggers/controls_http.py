@@ -108,7 +108,7 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     ),
 )
 async def _redrive(request: Request) -> func.HttpResponse:
-    """Returns 200 with the new job. A repeated request gets the same one, and `Idempotency-Replayed: true`."""
+    """Returns 200 with the new job. A repeated request gets the same job, and `Idempotency-Replayed: true`."""
     job_id, body = job_id_of(request.http), optional_body(request.http, RedriveRequest, ProblemCode.REASON_INVALID)
     context = await request.fresh_context()
     if body.withDependants:
@@ -144,8 +144,8 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     durable_client=True,
     tag="quotas",
     summary="Admit a waiting job",
-    description="Operators only. Admits the job once, past its quotas. The job counts as active. The log of the "
-    "tenant's quota and the event ADMITTED record the actor and the reason. A job that has started does not change.",
+    description="Operators only. Admits the job once, past its quotas. The job counts as active. A job that has "
+    "started does not change.\n\nThe log of the tenant's quota and the event ADMITTED record the actor and the reason.",
     parameters=(JOB_ID,),
     body=Admission,
     body_required=True,

@@ -35,11 +35,11 @@ EVENTS = Route(
     scope=Scope.READ,
     tag="events",
     summary="List a tenant's events",
-    description="CloudEvents of the tenant's jobs, quotas and incidents: exactly once, ordered per subject, numbered "
-    "without gaps. `next` is always set. Pass `next` as `after` to get the events that follow. A call with a filter "
-    f"reads at most {MAX_LOOKED_AT:,} events, so its page can be short or empty.\n\nWith `Accept: {EVENT_STREAM}` "
-    "the response is a stream of server-sent events. Default for streams: new events only, unless `after` or "
-    "`Last-Event-ID` is set.",
+    description="CloudEvents of the tenant's jobs, quotas, incidents and webhooks: exactly once, ordered per "
+    "subject, numbered without gaps. `next` is always set. Pass `next` as `after` to get the events that "
+    f"follow. A call with a filter reads at most {MAX_LOOKED_AT:,} events, so its page can be short or "
+    f"empty.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. Default for "
+    "streams: new events only, unless `after` or `Last-Event-ID` is set.",
     streams=True,
     parameters=(
         in_query(

@@ -53,8 +53,8 @@ _EVENTS = root_field(
     events_http.EVENTS,
     without=("wait", "ticket"),
     model=FollowedEvent,
-    description="Events of a tenant, in order. With `after`: the events that follow this cursor. Default: new events "
-    "only.",
+    description="Events of a tenant, in order. With `after`, only the events that follow this cursor. Default: new "
+    "events only.",
 )
 
 
@@ -123,7 +123,7 @@ async def _schema(request: Request) -> func.HttpResponse:
 
 
 def _accepted(req: func.HttpRequest) -> set[str]:
-    """Returns the accepted one of the two media types. Raises RequestError (406)."""
+    """Returns the media type of the response, which `Accept` allows. Raises RequestError (406)."""
     given = [each.partition(";")[0].strip().lower() for each in req.headers.get("Accept", "*/*").split(",")]
     accepted = {each for each in (_JSON, EVENT_STREAM) if {each, f"{each.split('/')[0]}/*", "*/*"} & {*given}}
     if not accepted:

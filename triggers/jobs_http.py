@@ -68,7 +68,7 @@ route = partial(Route, scope=Scope.READ, tag="jobs")
     path="v1/jobs",
     summary="List jobs",
     description="Lists jobs, newest first. Eventually consistent: an item is as of event `seq`. If the job has not "
-    f"ended, the item can be one sweep (one minute) old. {_PARTIAL}",
+    f"ended, the item can be one sweep (one minute) old.\n\n{_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: JobPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),

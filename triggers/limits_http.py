@@ -49,7 +49,7 @@ def _route(action: str, body: type[Resume], summary: str, description: str) -> C
             method="POST",
             path=f"v1/limits/{action}",
             summary=summary,
-            description=f"{description} {_WHOSE}",
+            description=f"{description}\n\n{_WHOSE}",
             body=body,
             body_required=True,
             problems=_PROBLEMS,

@@ -43,9 +43,10 @@ ORCHESTRATE = Route(
     description=(
         "Submitting is idempotent: requests with the same `idempotency_key` and body return the same job. Without a "
         "key, the body alone identifies the request. With `dryRun` the request writes nothing. An NDJSON body has one "
-        "job request per line, each with its own outcome.\n\nWith `Prefer: wait=N` the response is 200 with the job "
-        f"if it ends within N seconds, otherwise 202. A process delays at most {MAX_WAITERS} responses, and at most "
-        f"{MAX_WAITERS // 2} of one tenant. Beyond these limits the response is immediate."
+        "job request per line, each with its own outcome.\n\nWith `Prefer: wait=N` the request returns 200 "
+        "with the job if the job ends within N seconds, otherwise 202. A process delays at most "
+        f"{MAX_WAITERS} responses, and at most {MAX_WAITERS // 2} of one tenant. Beyond these limits "
+        "the response is immediate."
     ),
     parameters=(DRY_RUN, PREFER),
     body=Envelope,

@@ -144,7 +144,7 @@ async def _read(request: Request) -> func.HttpResponse:
     path="v1/quotas/{gate}",
     summary="Update a quota's limits",
     description="Applies a JSON merge patch (RFC 7396). Operators only. Jobs that fit the new limits start "
-    "immediately. Running jobs continue. With `dryRun` the response has the number of jobs that the change admits, "
+    "immediately. Running jobs continue.\n\nWith `dryRun` the response has the number of jobs that the change admits, "
     "and the number of jobs that continue to wait.",
     parameters=(GATE, *NAMES, NAME, IF_MATCH, DRY_RUN),
     body=RuleChange,
@@ -167,8 +167,8 @@ async def _set(request: Request) -> func.HttpResponse:
     method="DELETE",
     path="v1/quotas/{gate}",
     summary="Delete a quota's limits",
-    description="Limits for every tenant, or those of the settings, are then in effect for the quota. A hold or "
-    "throttle stays. Operators only.",
+    description="Deletes the quota's own limits. The limits for every tenant, or the limits of the settings, are "
+    "then in effect. A hold or throttle stays. Operators only.",
     parameters=(GATE, *NAMES, NAME, IF_MATCH, REASON, DRY_RUN),
     problems=_RULE_PROBLEMS,
 )

@@ -63,7 +63,7 @@ _KEY = in_header(
     ),
 )
 async def _replay(request: Request) -> func.HttpResponse:
-    """Returns 202 with the new job. A repeated request gets the same one, and `Idempotency-Replayed: true`."""
+    """Returns 202 with the new job. A repeated request gets the same job, and `Idempotency-Replayed: true`."""
     body = optional_body(request.http, ReplayBody, ProblemCode.REPLAY_INVALID)
     asked = ReplayRequest(
         job_id=job_id_of(request.http),

@@ -1,7 +1,7 @@
 """Service Bus triggers for replies: one per lane, or one for all.
 
-Returning completes the message. Raising abandons it at once, which uses one of its deliveries within milliseconds. So a
-transient fault is retried here, while the host renews the lock, and only then raised.
+Returning completes the message. Raising abandons the message immediately, which uses one of its deliveries
+within milliseconds. So a transient fault is retried here, while the host renews the lock, and only then raised.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ async def _take(wiring: Wiring, client: Any, message: func.ServiceBusMessage, la
 async def receive(
     context: Context, orchestrations: Orchestrations, message: ReplyMessage, started: float | None = None
 ) -> None:
-    """Tries until the reply is processed, each time with a time limit. `started`: start of the first try
+    """Tries until the reply is processed, each time with a time limit. `started` is the start of the first try
     (`time.monotonic`).
 
-    Raises Transient after the last try, and UnknownStatus at once, since another instance may be of the release that
-    knows it.
+    Raises Transient after the last try, and UnknownStatus immediately, since another instance may be of the release
+    that knows it.
     """
     started, wait_s = time.monotonic() if started is None else started, _FIRST_WAIT_S
     while True:

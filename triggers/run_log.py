@@ -64,7 +64,7 @@ async def log_text(request: Request) -> func.HttpResponse:
 
 
 async def log_stream(request: Request) -> func.HttpResponse:
-    """Returns the log as events, with a last one at the end of the run. Raises errors as `run_logs` does."""
+    """Returns the log as events, with a last event at the end of the run. Raises errors as `run_logs` does."""
     req = request.http
     given = position(req)
     found = await _wait_for_bytes(request, given, HOLD_S, MAX_EVENTS)

@@ -169,8 +169,8 @@ async def _change(request: Request) -> func.HttpResponse:
     method="DELETE",
     path="v1/webhooks/{hookId}",
     summary="Delete a webhook",
-    description="Deletes the webhook and its waiting deliveries. The webhook's log of changes is retained as long as "
-    "jobs are.",
+    description="Deletes the webhook and its waiting deliveries. The webhook's log of changes is retained for "
+    "`LUCIUS_CHANGE_LOG_DAYS`.",
     parameters=(HOOK_ID, TENANT),
     responses={204: None},
     descriptions={204: "The webhook is deleted."},

@@ -20,8 +20,8 @@ from shared.core.records.canonical import jcs_digest
 
 
 class AuditBundle(Response):
-    """Rows and events of a job with a digest over them. Verify the bundle offline, byte for byte as received. The
-    columns are those of the ledger. A minor version can add columns. A column with its initial value is omitted."""
+    """Rows and events of a job, in the columns of the ledger, with a digest. Verify the bundle offline, byte for byte
+    as received. A minor version can add columns. A column with its initial value is omitted."""
 
     format: Literal["lucius-audit/2"]
     taken_at: Instant
@@ -39,7 +39,7 @@ FORMAT = "lucius-audit/2"
 
 
 def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[str, JsonValue]:
-    """Makes `{"format", "taken_at", "job", "steps", "events", "digest"}`. `events`: all events up to the job's head.
+    """Makes `{"format", "taken_at", "job", "steps", "events", "digest"}`. `events` has all events up to the job's head.
 
     A column of JOB or STEP with the default of a new row is left out. No row has a lease, only its digest.
     """

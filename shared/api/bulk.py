@@ -42,7 +42,7 @@ class Bulk(Response):
     filter: dict[str, Any]
     """Filter as requested. Matches jobs that existed before the bulk operation."""
     root: JobId | None
-    """Job that is redriven first, then its failed dependants. Null if the bulk operation has a filter."""
+    """Id of the job that is redriven first, before its failed dependants. Null if the bulk operation has a filter."""
     reason: str | None
     actor: str
     state: BulkStateName
@@ -78,7 +78,7 @@ class BulkItem(Response):
     code: Annotated[str | None, Field(examples=["JOB_TERMINAL"])]
     """Error code of a refused item, or of the last attempt of an OPEN item."""
     newJobId: JobId | None
-    """Redrives and replays only. The new job."""
+    """Redrives and replays only. Id of the new job."""
     tried_at: Instant | None
     """Time of the last attempt."""
 
@@ -113,7 +113,7 @@ class RelatedJob(Response):
     """Status of the job. Null if the job no longer exists or cannot be read."""
     error_code: ErrorCode
     redriven_by: JobId | None
-    """New job that redrives this job."""
+    """Id of the new job that redrives this job."""
 
 
 class DependencyPage(Response):

@@ -68,7 +68,8 @@ class OverviewJobs(Response):
 
 
 class OverviewLatency(Response):
-    """Latency since the attempt was recorded. A percentile is the upper bound of its bucket."""
+    """Latency in milliseconds, from the record of the attempt to its ACK or RESULT. A percentile is the upper bound of
+    its bucket."""
 
     count: int
     p50_ms: int
@@ -87,8 +88,9 @@ class OverviewMinute(Response):
     reasons: dict[str, int]
     """Number of jobs that ended without success, by error code."""
     ack: OverviewLatency | None
-    """Latency until the ACK. Null if this minute has no ACK, or in the overview of one tenant."""
+    """Latency of the minute's ACKs. Null if this minute has no ACK, or in the overview of one tenant."""
     result: OverviewLatency | None
+    """Latency of the minute's RESULTs. Null if this minute has no RESULT, or in the overview of one tenant."""
 
 
 class OverviewLane(Response):
@@ -117,8 +119,9 @@ class OverviewService(Response):
     in_flight: int | None
     """Number of attempts that the service has acknowledged and not ended, as of the last sweep."""
     ack: OverviewLatency | None
-    """Latency of the last hour."""
+    """Latency of the ACKs of the last hour. Null if the last hour has no ACK."""
     result: OverviewLatency | None
+    """Latency of the RESULTs of the last hour. Null if the last hour has no RESULT."""
 
 
 class OverviewQuota(Response):
@@ -199,7 +202,7 @@ class Routing(Response):
 def dashboard_metrics(
     overview: Overview, mark: SweepMark | None, dependencies: Mapping[str, DependencyState], lanes: int
 ) -> DashboardMetrics:
-    """Makes the response of an overview. `lanes`: number of lanes."""
+    """Makes the response of an overview. `lanes` is the number of lanes."""
     problems, of_all = problems_of(overview), overview.tenant is None
     worst = health_of(overview, problems)
     hour = sum(overview.minutes.values(), MinuteCounts())

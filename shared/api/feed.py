@@ -62,7 +62,7 @@ class PublicEvent(Response):
     sequence: Annotated[str, Field(examples=["00000000000000001042"])]
     """Number in the tenant's feed: 20 digits, without gaps."""
     jobseq: Annotated[int, Field(ge=1)]
-    """Number of the source row: in the job's events, or in the log of the subject."""
+    """Number of the entry in the job's history, or in the log of the quota, incident or webhook."""
     traceparent: str | None = None
     data: dict[str, Any]
 
@@ -93,7 +93,7 @@ class QueryError(Response):
     path: list[str | int] | None = None
     """Path of the field that is null because of the error."""
     extensions: dict[str, Any]
-    """`code` and other fields, as in a problem. `QUERY_INVALID`: document or variables do not match the schema."""
+    """`code` and other fields, as in `Problem`. `QUERY_INVALID`: document or variables do not match the schema."""
 
 
 class QueryAnswer(Response):

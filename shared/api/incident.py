@@ -42,12 +42,13 @@ class IncidentLinks(Response):
 
 
 class Incident(Response):
-    """A condition that needs an operator: an escalated job failure, an open breaker, a silent service."""
+    """A condition that needs an operator: an escalated job failure, an open breaker, a silent service or an unreadable
+    row."""
 
     incidentId: IncidentId
     kind: IncidentKindName
     subject: str
-    """Id of the job, id of the quota, or name of the service."""
+    """Id of the job, id of the quota, name of the service, or key of the row."""
     tenant: str | None
     """Tenant, trimmed and lower-cased. Null if the incident belongs to no tenant."""
     request_type: str | None
@@ -64,7 +65,7 @@ class Incident(Response):
     reason: str | None
     """Reason that the actor gave."""
     retried_by: JobId | None
-    """RETRIED only. The new job that redrives the failed job."""
+    """RETRIED only. Id of the new job that the redrive created."""
     links: IncidentLinks
 
 

@@ -53,7 +53,7 @@ class Event(Response):
     actor: Annotated[str, Field(examples=["service:ocr"])]
     """Actor of the event."""
     source: Annotated[str, Field(examples=["bus"])]
-    """Channel: http, bus, callback, dispatch, settle, sweeper, redrive, dead-letter."""
+    """Channel: http, bus, callback, dispatch, settle, gates, bulk, sweeper, redrive, dead-letter."""
     reason: str | None
     at: Instant
     data: Any
@@ -222,13 +222,13 @@ class Job(Response):
     first_ack_at: Instant | None
     paused_at: Instant | None
     drained_at: Instant | None
-    """PAUSED only. Time when the job had no attempt in flight any more."""
+    """PAUSED only. Time from which the job had no attempt in flight."""
     redrive_of: str | None
-    """Job that this job redrives."""
+    """Id of the job that this job redrives."""
     redriven_by: str | None
-    """Job that redrives this job."""
+    """Id of the job that redrives this job."""
     replay_of: str | None
-    """Job that this job replays."""
+    """Id of the job that this job replays."""
     replay_mode: Literal["rerun", "compare"] | None
     """Purpose of the replay."""
     incident: str | None
@@ -360,7 +360,7 @@ def callback_outcome(
     token: str | None = None,
     token_end: datetime | None = None,
 ) -> CallbackOutcome:
-    """Makes the response to a service's callback. The token is a new one while the attempt continues."""
+    """Makes the response to a service's callback. The token is new while the attempt continues."""
     fresh: dict[str, Any] = {} if token is None else {"token": token, "token_expires_at": token_end}
     outcome: Literal["APPLIED", "IGNORED"] = "APPLIED" if applied else "IGNORED"
     return CallbackOutcome(outcome=outcome, why=reason_code, job_status=record.job.status, **fresh)

@@ -78,7 +78,7 @@ class DryRun(Response):
 
 
 class LineOutcome(Response):
-    """Result of one line: a job, a dry run or a problem."""
+    """Result of one line: a job, a dry run or an error."""
 
     line: Annotated[int, Field(ge=1)]
     """Line number in the body. Blank lines count."""
@@ -137,7 +137,7 @@ class RedriveRequest(ControlRequest):
     ignoreDependencies: StrictBool = False
     """`true` to start immediately, without waiting for the job's dependencies."""
     withDependants: StrictBool = False
-    """`true` to also redrive every job that failed because of this job. The response is then 202 with a bulk
+    """`true` to also redrive every job that failed because of this job. The request then returns 202 with a bulk
     operation."""
 
 

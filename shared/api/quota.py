@@ -97,9 +97,9 @@ class QuotaBreaker(Response):
     allow: int | None
     """HALF_OPEN only. Maximum active jobs."""
     bad: int
-    """Number of jobs that failed, of those that the breaker counts. While it is OPEN, the number when it opened."""
+    """Number of failed jobs among the counted jobs. While the breaker is OPEN, the number at its opening."""
     calls: int
-    """Number of jobs that the breaker counts. While it is OPEN, the number when it opened."""
+    """Number of jobs that the breaker counts. While the breaker is OPEN, the number at its opening."""
 
 
 class QuotaLinks(Response):
@@ -190,14 +190,24 @@ class WaitingJob(Response):
     gate: str
     """Description of the quota that the job waits for."""
     why: ShutName
-    """Reason for the wait. HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is
-    reached. BREAKER: the circuit breaker is open or half-open. LINE: other jobs are ahead in the waiting queue."""
+    """Reason for the wait.
+
+    - HELD: the quota is held.
+    - FULL: the limit of active jobs is reached.
+    - RATE: the rate is reached.
+    - BREAKER: the circuit breaker is open or half-open.
+    - LINE: other jobs are ahead in the waiting queue.
+    """
     nextEligibleAt: Instant | None
     """Estimated start. Null if time alone does not start the job.
 
-    Condition of the start, by `why`. HELD: after the quota is resumed. FULL: after a job of this quota ends, or after
-    an allocation over all tenants. RATE: when the rate allows the start. BREAKER: when the circuit breaker allows the
-    start. LINE: after the jobs that are ahead.
+    Condition of the start, by `why`:
+
+    - HELD: after the quota is resumed.
+    - FULL: after a job of this quota ends, or after an allocation over all tenants.
+    - RATE: when the rate allows the start.
+    - BREAKER: when the circuit breaker allows the start.
+    - LINE: after the jobs that are ahead.
     """
     waits_for: str | None = None
     """`quota_wait` and the position, in one sentence."""
@@ -239,7 +249,7 @@ class QuotaLogPage(Response):
 def quota(
     admission: AdmissionState, directory: Directory, state: GateState, now: datetime, oldest: QueuedJob | None
 ) -> Quota:
-    """Makes the quota's state. `oldest`: the first job of its waiting queues."""
+    """Makes the quota's state. `oldest` is the first job of its waiting queues."""
     gate, of_all = state.gate, state.gate.tenant == EVERY
     rule = directory.find_rule(state)
     credit = rate.accrue(state, rule, now).credit if rate.find_rate(state, rule, now) is not None else None

@@ -75,11 +75,11 @@ class RuleChange(RequestBody):
     weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None
     """Tenant quotas only. Weight of the tenant in allocations among tenants. Default 1."""
     breaker: BreakerChange | None = None
-    """Job type quotas only. Circuit breaker. Stops admission when `failure_rate` is reached. After `cooldown_s`,
-    admits at most 32 jobs at a time until the breaker closes. `{}` sets a breaker with the default values."""
+    """Job type quotas only. Circuit breaker, which stops admission when `failure_rate` is reached. After `cooldown_s`,
+    LUCIUS admits at most 32 jobs at a time until the breaker closes. `{}` sets a breaker with the default values."""
 
     def patch(self) -> dict[str, Any]:
-        """Returns the members of the limits that the caller sent."""
+        """Returns the fields of the limits that the caller sent."""
         found = {name: getattr(self, name) for name in self.model_fields_set - {"reason"}}
         if self.breaker is not None:
             found["breaker"] = {name: getattr(self.breaker, name) for name in self.breaker.model_fields_set}

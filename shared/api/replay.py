@@ -57,8 +57,14 @@ class ComparedStep(Response):
 
     stepId: str
     outcome: LikenessName
-    """SAME: equal inputs and outputs. DIFFERENT: equal inputs, other outputs. INPUT_CHANGED: the step read other
-    inputs, so its outputs prove nothing about the service. PENDING: the step has not ended."""
+    """Result of the comparison.
+
+    - SAME: equal inputs and outputs.
+    - DIFFERENT: equal inputs, other outputs.
+    - INPUT_CHANGED: the step read other inputs, so its outputs prove nothing about the service.
+    - NOT_COMPARABLE: `why` has the reason.
+    - PENDING: the step has not ended.
+    """
     why: str | None
     """NOT_COMPARABLE only. The reason."""
 

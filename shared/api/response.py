@@ -20,7 +20,7 @@ class Response(BaseModel):
 
     @classmethod
     def of(cls, row: object, /, **members: Any) -> Self:
-        """Makes the response from the fields of `row`. `members`: fields that `row` does not have under that name."""
+        """Makes the response from the fields of `row`, and from `members` for fields that `row` does not have."""
         optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
         named = {name: getattr(row, name) for name in cls.model_fields.keys() - members.keys() - optional}
         return cls(**named, **members)
@@ -43,14 +43,14 @@ def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "enum": [each.value for each in enum]})
 
 
-_CAUSES = " ".join(f"`{reason}`: {reason.cause}." for reason in Reason)
+_CAUSES = "\n".join(f"- `{reason}`: {reason.cause}." for reason in Reason)
 
 #: value of `JOB.error_code`
 ErrorCode = Annotated[
     str | None,
     Field(
         description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives "
-        f"these codes. {_CAUSES}",
+        f"these codes:\n\n{_CAUSES}",
         examples=["ATTEMPTS_EXHAUSTED"],
     ),
 ]

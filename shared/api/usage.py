@@ -86,8 +86,8 @@ def usage_sum(used: Sum) -> UsageSum:
 
 
 def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, now: datetime) -> SeenSource:
-    """Makes the response about a source. `admission`: the tenant's admission state; None if the tenant has no admission
-    state, so its sources are not counted.
+    """Makes the response about a source. `admission` is the tenant's admission state; None if the tenant has no
+    admission state, so its sources are not counted.
     """
     row = replace(row, last_at=max(row.first_at, row.last_at))
     gate = Gate(GateKind.SOURCE, tenant, row.name)

@@ -111,7 +111,7 @@ class HookChange(RequestBody):
         return self
 
     def changes(self) -> dict[str, Any]:
-        """Returns the members that the caller sent."""
+        """Returns the fields that the caller sent."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
@@ -173,8 +173,8 @@ class Hook(Response):
     filter: HookFilter
     description: str
     state: HookStateName
-    """ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: no delivery succeeded for
-    24 hours, and the deliveries wait."""
+    """ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: deliveries
+    failed for 24 hours without a success, and the deliveries wait."""
     state_reason: str | None
     created_at: Instant
     created_by: str
@@ -250,7 +250,7 @@ class Delivery(Response):
 
 
 class DeliveryPage(Response):
-    """Deliveries of a webhook: waiting ones, oldest event first, then ended ones, newest event first."""
+    """Deliveries of a webhook: waiting deliveries, oldest event first, then ended deliveries, newest event first."""
 
     deliveries: list[Delivery]
     next: Cursor
@@ -303,7 +303,7 @@ def hook_secret(row: core.Hook, secret: bytes) -> HookSecret:
 
 
 def default_secret(row: core.Hook, secrets: Sequence[bytes]) -> DefaultSecret:
-    """Makes the secrets of the webhook `default`. `secrets`: the current ones, newest first."""
+    """Makes the secrets of the webhook `default`. `secrets` has the current secrets, newest first."""
     previous = shown(secrets[1]) if len(secrets) > 1 else None
     return DefaultSecret(
         secret=shown(secrets[0]),

@@ -78,8 +78,8 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "version": version_text(build),
             "description": (
                 "LUCIUS sends a directive for each attempt of a step to the topic of the job's lane. The step's "
-                "platform service replies on the reply topic of the same lane with ACK, HEARTBEAT and RESULT. Service "
-                "Bus can deliver a message more than once. Both sides ignore unknown fields. LUCIUS stores an "
+                "platform service replies on the reply topic of the same lane with ACK, HEARTBEAT and RESULT.\n\n"
+                "Service Bus can deliver a message more than once. Both sides ignore unknown fields. LUCIUS stores an "
                 "unreadable message, and a message without a job, with the reason (`GET /v1/rejected`)."
             ),
             "license": {"name": "MIT"},
@@ -135,9 +135,9 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "events": {
                 "address": "/v1/events",
                 "title": "Public events",
-                "description": "Feed of a tenant: exactly once, ordered per job, quota or incident, numbered without "
-                "gaps. `GET /v1/events` returns pages with these messages as `events`. With `LUCIUS_EVENTS=off` "
-                "there is no feed.",
+                "description": "Feed of a tenant: exactly once, ordered per job, quota, incident or webhook, "
+                "numbered without gaps. `GET /v1/events` returns pages with these messages as `events`. With "
+                "`LUCIUS_EVENTS=off` there is no feed.",
                 "servers": [{"$ref": "#/servers/api"}],
                 "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
             },

@@ -21,8 +21,8 @@ ENVELOPE = ("Envelope", "EnvelopeRules")
 
 
 def components(registry: Registry, schemes: Collection[str], at: str = "#/components/schemas/") -> JsonObject:
-    """Returns the schemas of a job request by name, with all schemas that they refer to. `at`: path of the schemas in
-    the document.
+    """Returns the schemas of a job request by name, with all schemas that they refer to. `at` is the path of the
+    schemas in the document.
     """
     found = schemas([(Envelope, "write")], ref_template=f"{at}{{model}}")
     found.pop("Reference")

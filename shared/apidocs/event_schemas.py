@@ -126,7 +126,7 @@ def _attributes(type_: PublicType) -> JsonObject:
         },
         "jobseq": {
             **_NUMBER,
-            "description": "Number of the source row: in the job's events, or in the log of the subject.",
+            "description": "Number of the entry in the job's history, or in the log of the quota, incident or webhook.",
         },
         **({"traceparent": _TEXT} if _subject(type_) == "job" else {}),
     }

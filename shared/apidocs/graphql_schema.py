@@ -134,7 +134,7 @@ def _type(schema: JsonObject, components: JsonObject) -> tuple[str, bool]:
 
 
 def _has_fields(schema: JsonObject) -> bool:
-    """Returns whether all members are declared: otherwise a selection would leave out the undeclared ones."""
+    """Returns whether all fields are declared: otherwise a selection would leave out the undeclared fields."""
     return "properties" in schema and not schema.get("additionalProperties")
 
 

@@ -36,7 +36,7 @@ def _header(description: str, *, required: bool = True, **schema: Any) -> JsonOb
 HEADERS: JsonObject = {
     "X-Correlation-Id": _header("Correlation id of the request, or a new id.", minLength=1, maxLength=128),
     "ETag": _header(
-        "ETag of the body, for `If-None-Match`. For a quota, the ETag of its limits, for `If-Match`.",
+        "ETag of the body, for `If-None-Match`. For a quota, the `etag` of the quota, for `If-Match`.",
         pattern='^"[0-9a-f]{32}"$',
     ),
     "PageETag": _header("ETag of a page. Absent for streams.", required=False, pattern='^"[0-9a-f]{32}"$'),

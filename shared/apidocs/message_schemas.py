@@ -1,4 +1,4 @@
-"""JSON Schemas of the messages, made from their models, with the members and the required members of each kind of
+"""JSON Schemas of the messages, made from their models, with the fields and the required fields of each kind of
 reply.
 
 Names are those of `/v1/schemas/{name}`.

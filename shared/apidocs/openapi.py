@@ -25,7 +25,8 @@ _TAGS = {
     "jobs": "A job processes one document in the steps of a protocol.",
     "runs": "A run is a job that executes a program. A run has a live log and artifacts.",
     "dead letters": "Failed jobs that are neither redriven nor dismissed.",
-    "incidents": "Conditions that need an operator: escalated job failures, open circuit breakers, silent services.",
+    "incidents": "Conditions that need an operator: escalated job failures, open circuit breakers, silent services, "
+    "unreadable rows.",
     "events": "Events of a tenant, in order.",
     "graphql": "Jobs, events and quotas, with the fields that the query selects.",
     "webhooks": "URLs that receive a tenant's signed events, and the deliveries to these URLs.",
@@ -49,10 +50,11 @@ _TITLES = {"graphql": "GraphQL"}
 _DESCRIPTION = (
     "LUCIUS is a control plane for document jobs. A caller submits a job request, follows the job and controls it.\n\n"
     "Bodies are JSON in UTF-8, at most 1 MiB, with at most 64 nested levels, without duplicate keys, NaN or lone "
-    "surrogates. A minor version can add fields to responses: ignore unknown fields. Every error is a problem of RFC "
-    "9457 with a stable `code`.\n\nLists are paged: pass `next` as `cursor` to get the next page. Reads have an "
-    "`ETag`. With `If-None-Match` an unchanged response is 304. Every `GET` route supports `HEAD`.\n\n`Retry-After` "
-    "is in seconds. A request can set `X-Correlation-Id`. Every response has this header."
+    "surrogates. A minor version can add fields to responses: ignore unknown fields. Every error has the form of "
+    "RFC 9457 and a stable `code`.\n\nLists are paged: pass `next` as `cursor` to get the next page. Reads have an "
+    "`ETag`. If the response is unchanged, a request with `If-None-Match` returns 304. Every `GET` route "
+    "supports `HEAD`.\n\n`Retry-After` is in seconds. A request can set `X-Correlation-Id`. Every response has "
+    "this header."
 )
 
 _AUTHENTICATION = {

@@ -48,7 +48,7 @@ def operation(route: Route, routes: Iterable[Route], examples: JsonObject) -> Js
         described["requestBody"] = body
     if route.deprecated:
         described["deprecated"] = True
-        described["description"] = f"Deprecated alias of `{route.successor}`."
+        described["description"] = f"Deprecated. Use `{route.successor}`, which has the same effect."
     return described
 
 
@@ -174,7 +174,7 @@ def _description(route: Route, status: int, models: tuple[type[BaseModel], ...])
 
 
 def _refused(route: Route, status: int, meanings: dict[str, str]) -> JsonObject:
-    """Returns the problem response with a status. `meanings`: by code."""
+    """Returns the error response with a status. `meanings` has the meaning of each code."""
     schema: JsonObject = {
         "allOf": [
             {"$ref": f"{_SCHEMAS}Problem"},

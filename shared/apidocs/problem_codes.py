@@ -90,8 +90,8 @@ class ProblemCode(StrEnum):
     NOT_JSON = (
         "NOT_JSON",
         400,
-        "The body is not strict JSON: at most 64 nested levels, and no duplicate keys, NaN or lone surrogates. Status "
-        "415: the request has no `Content-Type: application/json`.",
+        "The request has no `Content-Type: application/json`, or the body is not strict JSON. Strict JSON has at most "
+        "64 nested levels, and no duplicate keys, NaN or lone surrogates.",
     )
     NOT_READY = (
         "NOT_READY",

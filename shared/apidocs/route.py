@@ -62,7 +62,7 @@ def in_header(name: str, schema: Mapping[str, Any], description: str, *, require
 class Route:
     """A method of a path, declared by `@Route(...)` on its handler.
 
-    The host matches a request in the alphabetical order of function names, so no two paths may overlap.
+    The host matches a request in the alphabetical order of function names, so paths must not overlap.
     """
 
     #: name of the function in Azure, which stays stable

@@ -60,9 +60,9 @@ LINES: tuple[Line, ...] = (
     Line("HEARTBEAT", _I, "A heartbeat extended a lease or changed the progress"),
     Line("RESULT", _I, "The result of an attempt was applied"),
     Line("REPLY_IGNORED", _I, "Ignored a late, stale, repeated or foreign reply; `reason` has the code"),
-    Line("ACK_TIMEOUT", _I, "No ACK arrived in time"),
-    Line("LEASE_EXPIRED", _I, "No RESULT and no heartbeat arrived in time"),
-    Line("TIME_EXCEEDED", _I, "A job or a step exceeded its time limit"),
+    Line("ACK_TIMEOUT", _I, "No ACK arrived in time, so the attempt failed"),
+    Line("LEASE_EXPIRED", _I, "No RESULT and no heartbeat arrived in time, so the attempt failed"),
+    Line("TIME_EXCEEDED", _I, "A job or a step exceeded its time limit, so the step failed"),
     Line("LANE_BACKLOG", _I, "A timeout was postponed because replies or directives still waited on the lane"),
     Line("GATED", _I, "A dispatch limit of the service or lane delayed the next attempt; `reason` has the limit"),
     Line("CANCEL_REQUESTED", _I, "A caller requested a cancel"),
@@ -72,9 +72,14 @@ LINES: tuple[Line, ...] = (
     Line("ORCHESTRATION_FAILED", _I, "The orchestration ended after five restarts; the job is FAILED_FINAL"),
     Line("REPAIRED", _I, "The sweeper repeated an external event that the orchestration had missed"),
     Line("JOB_REDRIVEN", _I, "A redrive created a new job from this job"),
-    Line("JOB_REPLAYED", _I, "A new job runs the steps of this job again"),
+    Line("JOB_REPLAYED", _I, "A replay created a new job from this job"),
     Line("DEAD_LETTER_DISMISSED", _I, "A caller dismissed the dead letter of a job"),
-    Line("INCIDENT_OPENED", _W, "Opened an incident of a breaker, a silent service or a row; `reason` has the code"),
+    Line(
+        "INCIDENT_OPENED",
+        _W,
+        "Opened an incident of a breaker, a silent service or an unreadable row; needs an operator; `reason` has the "
+        "code",
+    ),
     Line("INCIDENT_LATE", _W, "Could not open or close the incident of a breaker or a row; retried by the next sweep"),
     Line("INCIDENT_SETTLED", _I, "An incident was resolved, retried or dismissed; `status` has the new state"),
     Line("SWEPT", _I, "A sweep ended; the record has the counts of the sweep"),
@@ -110,7 +115,11 @@ LINES: tuple[Line, ...] = (
     Line(
         "ORCHESTRATION_NOT_FOUND", _W, "The job of a reply had no orchestration; the sweeper starts the orchestration"
     ),
-    Line("ORCHESTRATION_GONE", _I, "The orchestration of a resumed job had already ended"),
+    Line(
+        "ORCHESTRATION_GONE",
+        _I,
+        "The orchestration of a resumed job had already ended; restarted by the sweeper if the job continues",
+    ),
     Line(
         "TELEMETRY_FAILED",
         _W,
@@ -225,7 +234,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "HOOK_SUSPENDED",
         _W,
-        "A webhook's endpoint accepted nothing for a day; the webhook's deliveries wait for a resume",
+        "Deliveries to a webhook failed for a day without a success; the webhook's deliveries wait for a resume",
     ),
     Line("HOOKS_UNSEEN", _W, "Could not read a tenant's webhooks; retried by the next sweep"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
@@ -234,7 +243,7 @@ LINES: tuple[Line, ...] = (
     ),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A dependency did not respond, so a request got 503"),
     Line("DEPENDENCY_DOWN", _W, "A dependency stopped responding to the readiness check"),
-    Line("DEPENDENCY_BACK", _I, "A dependency responds to the readiness check again"),
+    Line("DEPENDENCY_BACK", _I, "A dependency responded to the readiness check again"),
     Line("AUTH_NONE", _W, "The app started with `LUCIUS_AUTH_MODE=none`, which disables the check of tokens"),
     Line(
         "SETTINGS_NOT_READ",
@@ -244,9 +253,9 @@ LINES: tuple[Line, ...] = (
     Line(
         "ACCESS",
         _I,
-        "A request got its response. Fields: `method`, `route`, `status`, `duration_ms`, the error code as `reason`, "
-        "the caller's `actor` and `tenant_id`, the required `scope`. Also `all_tenants` if the request covered all "
-        "tenants, and `jobId` if the path has one. Probes are logged at DEBUG",
+        "A request got its response. The record has `method`, `route`, `status`, `duration_ms`, the error code as "
+        "`reason`, the caller's `actor` and `tenant_id`, and the required `scope`. The record has `all_tenants` if the "
+        "request covered all tenants, and `jobId` if the path has a job id. Probes are logged at DEBUG",
     ),
     Line(
         "TOKEN_REFUSED",

@@ -183,7 +183,13 @@ METRICS: tuple[Metric, ...] = (
         ("outcome",),
         "Webhook requests, by outcome: `delivered`, `failed` or `dead`",
     ),
-    Metric("webhooks_suspended", _G, "{hook}", (), "Webhooks suspended after a day without a success, per sweeper"),
+    Metric(
+        "webhooks_suspended",
+        _G,
+        "{hook}",
+        (),
+        "Webhooks suspended after a day of failed deliveries without a success, per sweeper",
+    ),
     Metric(
         "webhook_oldest_seconds",
         _G,

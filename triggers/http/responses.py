@@ -72,7 +72,9 @@ def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) ->
 
 
 def respond_page(req: func.HttpRequest, content: Content, name: str, *, policy: str) -> func.HttpResponse:
-    """Makes a page with its Content-Security-Policy. `name`: last segment of its path, from which its links start."""
+    """Makes a page with its Content-Security-Policy. `name` is the last segment of its path, from which its links
+    start.
+    """
     if req.url.partition("?")[0].endswith("/"):
         # the host also serves this path, from which the page's links would be wrong
         return respond(req, Content(b"", "text/html"), status=308, headers={"Location": f"../{name}"})
@@ -85,7 +87,7 @@ def json_of(body: BaseModel | dict[str, Any]) -> dict[str, Any]:
 
 
 def correlation_id(req: func.HttpRequest) -> str:
-    """Returns the caller's `X-Correlation-Id` if a header can repeat it, else a new one."""
+    """Returns the caller's `X-Correlation-Id` if a header can repeat it, else a new id."""
     given: str = req.headers.get("X-Correlation-Id", "")
     if 0 < len(given) <= 128 and given.isascii() and given.isprintable():
         return given

@@ -69,7 +69,7 @@ class Reach:
 def check_seen(allowed: bool) -> None:
     if not allowed:
         # a bug: each request must read a job before its use
-        raise PermissionError("a job of another tenant")
+        raise PermissionError("the job belongs to another tenant")
 
 
 def _check_move(*, may_move: bool, may_see: bool) -> None:

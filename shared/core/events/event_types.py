@@ -72,7 +72,7 @@ class PublicType(StrEnum):
     )
     WEBHOOK_SUSPENDED = (
         "webhook.suspended",
-        "No delivery to a webhook succeeded for 24 hours. Deliveries wait until a resume.",
+        "Deliveries to a webhook failed for 24 hours without a success. Deliveries wait until a resume.",
     )
     WEBHOOK_RESUMED = ("webhook.resumed", "A disabled, suspended or waiting webhook was resumed.")
     WEBHOOK_DEAD = ("webhook.dead", "LUCIUS abandoned deliveries of a webhook, or of `callback_urls`.")

@@ -26,15 +26,14 @@ class Reason(StrEnum):
     ATTEMPTS_EXHAUSTED = (
         "ATTEMPTS_EXHAUSTED",
         "every attempt failed or timed out",
-        "read `last_error_code` of the step. `ACK_TIMEOUT`: no service acknowledged the directive. Check that the "
-        "service runs. `LEASE_EXPIRED`: the service sent no heartbeat and "
-        "no result in time. `TIME_EXCEEDED`: the attempt reached its maximum time. Any other code is "
-        "from the service",
+        "read `last_error_code` of the step, which is a code of the service or of LUCIUS. `ACK_TIMEOUT`: no service "
+        "acknowledged the directive, so check that the service runs. `LEASE_EXPIRED`: the service sent no heartbeat "
+        "and no result in time. `TIME_EXCEEDED`: the attempt reached its maximum time",
     )
     DISPATCH_FAILED = (
         "DISPATCH_FAILED",
         "Service Bus did not accept the directive at any try",
-        "check quota and firewall of the Service Bus namespace, and the role of the app's identity",
+        "check the limits and the firewall of the Service Bus namespace, and the role of the app's identity",
     )
     TIME_EXCEEDED = (
         "TIME_EXCEEDED",
@@ -43,7 +42,7 @@ class Reason(StrEnum):
     )
     ORCHESTRATION_FAILED = (
         "ORCHESTRATION_FAILED",
-        "the job's orchestration ended six times before the job did",
+        "the job's orchestration ended six times before the job ended",
         "search the host's logs for exceptions of the function `job`",
     )
     FAILED_FINAL = (
@@ -53,7 +52,7 @@ class Reason(StrEnum):
     )
     RESULT_REF_REFUSED = (
         "RESULT_REF_REFUSED",
-        "the service returned a result URI that the tenant may not use",
+        "the service returned a result URI that the tenant must not use",
         "read `error_message`; write the result into the attempt's workspace, or allow the host of the URI "
         "(`LUCIUS_ALLOWED_REF_HOSTS`), then redrive the job",
     )

@@ -126,7 +126,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
         _T.SUCCEED: TargetState(_S.SUCCEEDED, "R7: revived by its RESULT"),
         _T.FAIL_RETRY: TargetState(_S.FAILED_RETRY, "R7: revived by its RESULT, which ends the attempt"),
         _T.FAIL_FINAL: TargetState(_S.FAILED_FINAL, "R7: revived by its RESULT"),
-        _T.CANCEL: TargetState(_S.CANCELLED, "R11: nothing is in flight, so it is CANCELLED at once"),
+        _T.CANCEL: TargetState(_S.CANCELLED, "R11: nothing is in flight, so it is CANCELLED immediately"),
     },
     _S.SUCCEEDED: {},
     _S.FAILED_FINAL: {},

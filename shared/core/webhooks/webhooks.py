@@ -33,7 +33,7 @@ class HookState(StrEnum):
     DISABLED = "DISABLED"
     """A caller disabled the webhook, or its endpoint returned 410. The webhook never gets events of this time."""
     SUSPENDED = "SUSPENDED"
-    """No delivery succeeded for a day. Events wait until an operator resumes the webhook."""
+    """Deliveries failed for a day without a success. Events wait until an operator resumes the webhook."""
 
 
 @dataclass(frozen=True, kw_only=True)
