@@ -106,7 +106,7 @@ ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE, PRO
 def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
     """Makes the routes of documents.
 
-    `every_route`: returns all routes of the app, which the OpenAPI document describes.
+    `every_route` returns all routes of the app, which the OpenAPI document describes.
     """
     bp = df.Blueprint()
     made: Documents | None = None

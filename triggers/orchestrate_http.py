@@ -1,6 +1,6 @@
 """`POST /v1/orchestrate` (alias `/v1/commands`): creates a job and returns 202; many jobs as NDJSON.
 
-With `Prefer: wait=N` (RFC 7240) the response is 200 with the job if it ends within N seconds.
+With `Prefer: wait=N` (RFC 7240) the request returns 200 with the job if the job ends within N seconds.
 """
 
 from __future__ import annotations

@@ -125,11 +125,11 @@ def explain(
 ) -> Explanation:
     """Explains the condition that the job waits for, and the effect of each possible next event.
 
-    `last`: event of the job's last transition. `standing`: the job's queue position, None if the job is in no queue.
-    `missing`: the job's dependencies that have not ended.
+    `last` is the event of the job's last transition. `standing` is the job's queue position, None if the job is
+    in no queue. `missing` has the job's dependencies that have not ended.
 
-    `directives_ahead`: number of directives ahead of the job's own on the bus, `MAX_SHOWN` for any larger number. None
-    if the job's directive is not there or the lane was not read.
+    `directives_ahead` is the number of directives ahead of the job's own on the bus, `MAX_SHOWN` for any larger
+    number. None if the job's directive is not there or the lane was not read.
     """
     job = record.job
     step = next(iter(record.open_steps), None)

@@ -285,7 +285,8 @@ def quota_over_all(
 ) -> Quota:
     """Makes the state of a quota over all tenants, with the parts of the tenants that the caller sees.
 
-    `shows_reasons`: includes the reasons and actors of hold and throttle, which may concern other tenants.
+    With `shows_reasons` the state includes the reasons and actors of hold and throttle, which may concern other
+    tenants.
     """
     divided = state.gate.kind in ALLOCATED
     whole = quota(AdmissionState(tenant=EVERY, counted_at=now), directory, state, now, None)

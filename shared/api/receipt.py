@@ -178,7 +178,7 @@ _PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
 def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
     """Sums up the job's time by use, for each step and in total. A job that has not ended is summed up to `now`.
 
-    `events`: all events of the job. Each step of a parallel group counts the shared time in full.
+    `events` has all events of the job. Each step of a parallel group counts the shared time in full.
     """
     end = record.job.completed_at or now
     spent = {step.step_id: dict.fromkeys(PARTS, 0.0) for step in record.steps}
@@ -222,8 +222,8 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     with an EVENT row. A heartbeat that renewed no lease has no EVENT row. They also include directives that the bus
     accepted at the first call, since the bus drops a second one with the same message id.
 
-    Reads and episodes leave no row, so the number that the events needed is counted. `beyond`: events that a job
-    without faults does not have.
+    Reads and episodes leave no row, so the number that the events needed is counted. `beyond` has the
+    events that a job without faults does not have.
     """
     steps = sum(not step.carried for step in record.steps)
     seen = Counter(event.type for event in events)

@@ -1,6 +1,7 @@
 """Webhooks, their deliveries and secrets: requests and responses.
 
-A response shows only the host of a URL, and a secret only at its creation.
+A response shows only the host of a URL. A secret is shown once, at its creation or rotation, except the secret of
+`default`.
 """
 
 from __future__ import annotations

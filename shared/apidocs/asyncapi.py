@@ -67,7 +67,7 @@ class BusNames:
 def document(names: BusNames, build: str | None = None) -> JsonObject:
     """Makes the AsyncAPI 3.0.0 document from the view of LUCIUS, which sends directives and receives replies.
 
-    `build`: shown with the version.
+    The document shows `build` with the version.
     """
     replies = ["ack", "heartbeat", "result", "legacyAck", "legacyResult"]
     return {

@@ -1,6 +1,6 @@
 """The JSON Schema (draft 2020-12) and an example of each public event, by type, made from `PublicType` and `PAYLOADS`.
 
-Names are those of `/v1/schemas/events/{type}`. Members can be added to events; existing ones stay.
+Names are those of `/v1/schemas/events/{type}`. Fields can be added to events; existing fields stay.
 """
 
 from __future__ import annotations

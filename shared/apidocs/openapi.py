@@ -95,7 +95,7 @@ def document(
 ) -> JsonObject:
     """Makes the OpenAPI document.
 
-    `schemes`: allowed URI schemes of references. `server`: URL of the API. `build`: shown with the version.
+    `schemes` has the allowed URI schemes of references. `server` is the URL of the API. The version shows `build`.
     """
     routes = list(routes)
     known = [protocol_response(protocol).model_dump(mode="json", exclude_unset=True) for protocol in registry][:1]

@@ -152,10 +152,11 @@ class LongPoll:
     ) -> func.HttpResponse:
         """Calls `read` until its response is not 304, is final, or the time is over. Returns the last response.
 
-        A response other than 304 ends the wait only if it waits for a change. `follower`: it waits for events. If too
-        many requests wait already, it returns the current response.
+        A response other than 304 ends the wait only if it waits for a change. With `follower` the request waits for
+        events. If too many requests wait already, the call returns the current response.
 
-        `tenant`: the caller's; None means it sees every tenant's jobs. Raises errors of `read` and of the `tail`.
+        `tenant` is the caller's tenant; None means that the caller sees every tenant's jobs. Raises errors
+        of `read` and of the `tail`.
         """
         if not wait_s or not self._waiters.has_room(tenant, follower=follower):
             return (await read()).response

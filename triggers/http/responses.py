@@ -45,8 +45,8 @@ def respond(
 ) -> func.HttpResponse:
     """Makes a response from a model, JSON, or existing content.
 
-    A response to a read has an ETag of the body and honours If-None-Match (RFC 9110 13.1.2). `etag`: an ETag for
-    If-Match, which stays while the body changes.
+    A response to a read has an ETag of the body and honours If-None-Match (RFC 9110 13.1.2). `etag` is an ETag
+    for If-Match, which stays while the body changes.
     """
     content = body if isinstance(body, Content) else content_of(body)
     sent = {"X-Correlation-Id": correlation_id(req), **(headers or {})}

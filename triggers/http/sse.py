@@ -59,8 +59,8 @@ def stream(
 ) -> func.HttpResponse:
     """Makes a response from events with their cursors, and the cursor to continue from, also without events.
 
-    `end`: data of a last event `end` with that cursor. `crowded_by`: the caller, if nothing was found and there was no
-    room to wait.
+    `end` is the data of a last event `end` with that cursor. `crowded_by` is the caller, if no event was found and too
+    many requests waited.
     """
     parts = [_retry(_AT_ONCE_MS if crowded_by is None else _later_ms(crowded_by))]
     last = None
@@ -77,7 +77,7 @@ def stream(
 def gap(req: func.HttpRequest, earliest: str) -> func.HttpResponse:
     """Reports to the reader that the events after its position are deleted.
 
-    The stream continues from the earliest retained one.
+    The stream continues from the earliest retained event.
     """
     data = json.dumps({"earliest": earliest})
     return _answer(req, f"{_retry(_AT_ONCE_MS)}id: {earliest}\nevent: gap\ndata: {data}\n\n")
@@ -96,7 +96,7 @@ def results(req: func.HttpRequest, answers: Iterable[Any], *, complete: bool) ->
 def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
     """Requests the reader to reconnect later, since a dependency does not respond.
 
-    An error status would end the reader for good.
+    After an error status the reader would not reconnect.
     """
     return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: come again later\n\n")
 
