@@ -1,7 +1,7 @@
 """`make lint`: texts for users follow the rules of docs/contributing/words.md.
 
-No text has a refused phrase, a label such as "None: unlimited", or a sentence of more than 25 words. No docstring
-begins with a question word.
+No text has a refused phrase, a label such as "None: unlimited", a sentence of more than 25 words or a paragraph of
+more than 4 sentences. No docstring begins with a question word.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from collections.abc import Iterator
 from scripts.shown_texts import ROOT, shown_texts
 
 #: words in a sentence, at most; code counts as none, a link as its text
-LONGEST = 25
+WORDS = 25
+#: sentences in a paragraph, an item of a list or a cell of a table, at most
+SENTENCES = 4
 _OPENINGS = '^ *"""((How|What|Where|Who)(ever)?|Whether|Which|Whose|Why|Nobody|Somebody) '
 _LABEL = re.compile(r"(?:^|[.;(|] )(?:None|[Nn]ull|[Ee]mpty|[Uu]nset|[Ww]ithout it|-?[01]): ")
 _CODE = re.compile(r"`[^`\n]*`")
 _TAG = re.compile(r"<[^>]*>")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-#: an end of a sentence, of a table's cell, of an item, of a paragraph
-_END = re.compile(r"(?<=[.?!:])\s+(?=[A-Z`\"(*])|(?<=[.?!])\*\*|\||\n\s*(?=[-*#\n\d])")
+#: an end of a paragraph, of an item, of a cell; a prefix of Bicep's descriptions
+_PARAGRAPH = re.compile(r"\n\s*(?=[-*#\n\d])|\||^(?:Required|Optional|Conditional)\. ")
+_SENTENCE = re.compile(r"(?<=[.?!])\**\s+(?=[A-Z`\"(*])")
 _WORD = re.compile(r"[A-Za-z][\w'./-]*")
 
 
@@ -38,10 +41,15 @@ def findings(text: str, refused: re.Pattern[str]) -> Iterator[str]:
     plain = _LINK.sub(r"\1", _TAG.sub("", _CODE.sub("`", text)))
     yield from (repr(phrase[0]) for phrase in refused.finditer(plain))
     yield from (f"label {label[0].strip(' .;(|')!r}: make it a sentence" for label in _LABEL.finditer(plain))
-    for sentence in _END.split(plain):
-        words = _WORD.findall(sentence or "")
-        if len(words) > LONGEST:
-            yield f"{len(words)} words, at most {LONGEST}: {' '.join(words[:6])} ..."
+    for paragraph in _PARAGRAPH.split(plain):
+        sentences = [sentence for sentence in _SENTENCE.split(paragraph.strip()) if sentence]
+        if len(sentences) > SENTENCES:
+            yield f"{len(sentences)} sentences, at most {SENTENCES}: {' '.join(sentences[0].split()[:6])} ..."
+        for sentence in sentences:
+            for part in re.split(r":\s+(?=[A-Z`])", sentence):
+                words = _WORD.findall(part)
+                if len(words) > WORDS:
+                    yield f"{len(words)} words, at most {WORDS}: {' '.join(words[:6])} ..."
 
 
 def main() -> int:

@@ -50,7 +50,7 @@ def _texts(name: str, source: str) -> Iterator[tuple[int, str]]:
                     yield from _strings(node)
         if name.startswith(_PACKAGES):
             yield from _docstrings(tree)
-    elif name == _DOCUMENT:
+    elif name.endswith(".json"):
         yield from ((0, text) for text in _described(json.loads(source)))
     elif name.endswith(".bicep"):
         for found in _BICEP.finditer(source):

@@ -161,7 +161,7 @@ type tuningType = {
   @description('Optional. Retention of public events in feeds, in days.')
   LUCIUS_FEED_DAYS: string?
 
-  @description('Optional. Retention in days, at least 32, of log entries of quotas and deleted webhooks, and of closed incidents of breakers and services. Also of ended bulk operations if LUCIUS_RETENTION_DAYS is unset.')
+  @description('Optional. Retention in days, at least 32, of log entries of quotas and deleted webhooks, of signed heads, and of closed incidents of breakers, services and rows. If LUCIUS_RETENTION_DAYS is unset, LUCIUS retains ended bulk operations for the same number of days.')
   LUCIUS_CHANGE_LOG_DAYS: string?
 
   @description('Optional. Maximum attempts of a step. Failed sends do not count.')
@@ -170,7 +170,7 @@ type tuningType = {
   @description('Optional. Maximum seconds from a directive to its ACK.')
   LUCIUS_ACK_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Seconds of the lease, from the ACK. A heartbeat restarts the lease.')
+  @description('Optional. Seconds of the lease, from the ACK. A heartbeat renews the lease.')
   LUCIUS_STEP_RESULT_TIMEOUT_SECONDS: string?
 
   @description('Optional. Maximum seconds of an attempt, from its ACK. A heartbeat does not extend this time.')
@@ -197,7 +197,7 @@ type tuningType = {
   @description('Optional. Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 
-  @description('Optional. Response to a request over a limit of the settings. `reject`: 429. `stage`: 202, and the job waits.')
+  @description('Optional. Response to a request over a limit of the settings. `reject`: the request returns 429. `stage`: the request returns 202, and the job waits.')
   LUCIUS_OVERFLOW: string?
 
   @description('Optional. Maximum active jobs of all tenants. A limit of `lucius quota` overrides this setting.')
@@ -236,13 +236,13 @@ type tuningType = {
   @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` the role allows reading every tenant\'s jobs, with `:operate` changing these jobs. Without a suffix the role allows both, in this release.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
-  @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first of LUCIUS_AUTH_AUDIENCE.')
+  @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first audience of LUCIUS_AUTH_AUDIENCE.')
   LUCIUS_DASHBOARD_SCOPE: string?
 
   @description('Optional. Allowed URI schemes of references, separated by commas. Default: `https,s3,abfss`, outside Azure also `http`.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
-  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, separated by commas. `{tenant}` is the job\'s tenant. Add a port that differs from the scheme\'s default. Default: any host. The template sets the containers of its own account.')
+  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, separated by commas. `{tenant}` is the job\'s tenant. Add a port that differs from the scheme\'s default. Default: any host or, with the template, the containers of the template\'s own account.')
   LUCIUS_ALLOWED_REF_HOSTS: string?
 }
 // end

@@ -34,8 +34,8 @@ class ArtifactLink(Message):
 
 class AuditBundle(Message):
     """
-    Rows and events of a job with a digest over them. Verify the bundle offline, byte for byte as received. The
-    columns are those of the ledger. A minor version can add columns. A column with its initial value is omitted.
+    Rows and events of a job, in the columns of the ledger, with a digest. Verify the bundle offline, byte for byte
+    as received. A minor version can add columns. A column with its initial value is omitted.
     """
 
     format: Literal["lucius-audit/2"]
@@ -115,7 +115,7 @@ class BulkItem(Message):
     code: Annotated[
         str | None, Field(description="Error code of a refused item, or of the last attempt of an OPEN item.")
     ]
-    newJobId: Annotated[str | None, Field(description="Redrives and replays only. The new job.")]
+    newJobId: Annotated[str | None, Field(description="Redrives and replays only. Id of the new job.")]
     tried_at: Annotated[AwareDatetime | None, Field(description="Time of the last attempt.")]
 
 
@@ -193,7 +193,7 @@ class ComparedStep(Message):
     outcome: Annotated[
         Literal["SAME", "DIFFERENT", "INPUT_CHANGED", "NOT_COMPARABLE", "PENDING"],
         Field(
-            description="SAME: equal inputs and outputs. DIFFERENT: equal inputs, other outputs. INPUT_CHANGED: the step read other\ninputs, so its outputs prove nothing about the service. PENDING: the step has not ended."
+            description="Result of the comparison.\n\n- SAME: equal inputs and outputs.\n- DIFFERENT: equal inputs, other outputs.\n- INPUT_CHANGED: the step read other inputs, so its outputs prove nothing about the service.\n- NOT_COMPARABLE: `why` has the reason.\n- PENDING: the step has not ended."
         ),
     ]
     why: Annotated[str | None, Field(description="NOT_COMPARABLE only. The reason.")]
@@ -291,7 +291,7 @@ class Delivery(Message):
 
 class DeliveryPage(Message):
     """
-    Deliveries of a webhook: waiting ones, oldest event first, then ended ones, newest event first.
+    Deliveries of a webhook: waiting deliveries, oldest event first, then ended deliveries, newest event first.
     """
 
     deliveries: list[Delivery]
@@ -482,7 +482,10 @@ class Event(Message):
     job_to: str
     actor: Annotated[str, Field(description="Actor of the event.")]
     source: Annotated[
-        str, Field(description="Channel: http, bus, callback, dispatch, settle, sweeper, redrive, dead-letter.")
+        str,
+        Field(
+            description="Channel: http, bus, callback, dispatch, settle, gates, bulk, sweeper, redrive, dead-letter."
+        ),
     ]
     reason: str | None
     at: AwareDatetime
@@ -582,7 +585,7 @@ class HookSecret(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: no delivery succeeded for\n24 hours, and the deliveries wait."
+            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: deliveries\nfailed for 24 hours without a success, and the deliveries wait."
         ),
     ]
     state_reason: str | None
@@ -750,7 +753,8 @@ class OverviewLane(Message):
 
 class OverviewLatency(Message):
     """
-    Latency since the attempt was recorded. A percentile is the upper bound of its bucket.
+    Latency in milliseconds, from the record of the attempt to its ACK or RESULT. A percentile is the upper bound of
+    its bucket.
     """
 
     count: int
@@ -774,9 +778,16 @@ class OverviewMinute(Message):
     reasons: Annotated[dict[str, int], Field(description="Number of jobs that ended without success, by error code.")]
     ack: Annotated[
         OverviewLatency | None,
-        Field(description="Latency until the ACK. Null if this minute has no ACK, or in the overview of one tenant."),
+        Field(
+            description="Latency of the minute's ACKs. Null if this minute has no ACK, or in the overview of one tenant."
+        ),
     ]
-    result: OverviewLatency | None
+    result: Annotated[
+        OverviewLatency | None,
+        Field(
+            description="Latency of the minute's RESULTs. Null if this minute has no RESULT, or in the overview of one tenant."
+        ),
+    ]
 
 
 class OverviewQuota(Message):
@@ -820,8 +831,14 @@ class OverviewService(Message):
         int | None,
         Field(description="Number of attempts that the service has acknowledged and not ended, as of the last sweep."),
     ]
-    ack: Annotated[OverviewLatency | None, Field(description="Latency of the last hour.")]
-    result: OverviewLatency | None
+    ack: Annotated[
+        OverviewLatency | None,
+        Field(description="Latency of the ACKs of the last hour. Null if the last hour has no ACK."),
+    ]
+    result: Annotated[
+        OverviewLatency | None,
+        Field(description="Latency of the RESULTs of the last hour. Null if the last hour has no RESULT."),
+    ]
 
 
 class OverviewSubject(Message):
@@ -948,7 +965,8 @@ class PublicEvent(Message):
     tenant: str
     sequence: Annotated[str, Field(description="Number in the tenant's feed: 20 digits, without gaps.")]
     jobseq: Annotated[
-        int, Field(description="Number of the source row: in the job's events, or in the log of the subject.")
+        int,
+        Field(description="Number of the entry in the job's history, or in the log of the quota, incident or webhook."),
     ]
     traceparent: str | None = None
     data: dict[str, Any]
@@ -982,7 +1000,7 @@ class QueryError(Message):
     extensions: Annotated[
         dict[str, Any],
         Field(
-            description="`code` and other fields, as in a problem. `QUERY_INVALID`: document or variables do not match the schema."
+            description="`code` and other fields, as in `Problem`. `QUERY_INVALID`: document or variables do not match the schema."
         ),
     ]
 
@@ -1001,11 +1019,14 @@ class QuotaBreaker(Message):
     bad: Annotated[
         int,
         Field(
-            description="Number of jobs that failed, of those that the breaker counts. While it is OPEN, the number when it opened."
+            description="Number of failed jobs among the counted jobs. While the breaker is OPEN, the number at its opening."
         ),
     ]
     calls: Annotated[
-        int, Field(description="Number of jobs that the breaker counts. While it is OPEN, the number when it opened.")
+        int,
+        Field(
+            description="Number of jobs that the breaker counts. While the breaker is OPEN, the number at its opening."
+        ),
     ]
 
 
@@ -1219,10 +1240,10 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus did not accept the directive at any try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: Service Bus did not accept the directive at any try.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
-    redriven_by: Annotated[str | None, Field(description="New job that redrives this job.")]
+    redriven_by: Annotated[str | None, Field(description="Id of the new job that redrives this job.")]
 
 
 class ReplayLinks(Message):
@@ -1478,13 +1499,13 @@ class WaitingJob(Message):
     why: Annotated[
         Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"],
         Field(
-            description="Reason for the wait. HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is\nreached. BREAKER: the circuit breaker is open or half-open. LINE: other jobs are ahead in the waiting queue."
+            description="Reason for the wait.\n\n- HELD: the quota is held.\n- FULL: the limit of active jobs is reached.\n- RATE: the rate is reached.\n- BREAKER: the circuit breaker is open or half-open.\n- LINE: other jobs are ahead in the waiting queue."
         ),
     ]
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Estimated start. Null if time alone does not start the job.\n\nCondition of the start, by `why`. HELD: after the quota is resumed. FULL: after a job of this quota ends, or after\nan allocation over all tenants. RATE: when the rate allows the start. BREAKER: when the circuit breaker allows the\nstart. LINE: after the jobs that are ahead."
+            description="Estimated start. Null if time alone does not start the job.\n\nCondition of the start, by `why`:\n\n- HELD: after the quota is resumed.\n- FULL: after a job of this quota ends, or after an allocation over all tenants.\n- RATE: when the rate allows the start.\n- BREAKER: when the circuit breaker allows the start.\n- LINE: after the jobs that are ahead."
         ),
     ]
     waits_for: Annotated[str | None, Field(description="`quota_wait` and the position, in one sentence.")] = None
@@ -1583,7 +1604,7 @@ class Bulk(Message):
     root: Annotated[
         str | None,
         Field(
-            description="Job that is redriven first, then its failed dependants. Null if the bulk operation has a filter."
+            description="Id of the job that is redriven first, before its failed dependants. Null if the bulk operation has a filter."
         ),
     ]
     reason: str | None
@@ -1649,7 +1670,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus did not accept the directive at any try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: Service Bus did not accept the directive at any try.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     error_message: str | None
@@ -1752,7 +1773,7 @@ class Hook(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: no delivery succeeded for\n24 hours, and the deliveries wait."
+            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: deliveries\nfailed for 24 hours without a success, and the deliveries wait."
         ),
     ]
     state_reason: str | None
@@ -1797,7 +1818,7 @@ class HookDetail(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: no delivery succeeded for\n24 hours, and the deliveries wait."
+            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: deliveries\nfailed for 24 hours without a success, and the deliveries wait."
         ),
     ]
     state_reason: str | None
@@ -1843,12 +1864,15 @@ class HookPage(Message):
 
 class Incident(Message):
     """
-    A condition that needs an operator: an escalated job failure, an open breaker, a silent service.
+    A condition that needs an operator: an escalated job failure, an open breaker, a silent service or an unreadable
+    row.
     """
 
     incidentId: str
     kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
-    subject: Annotated[str, Field(description="Id of the job, id of the quota, or name of the service.")]
+    subject: Annotated[
+        str, Field(description="Id of the job, id of the quota, name of the service, or key of the row.")
+    ]
     tenant: Annotated[
         str | None, Field(description="Tenant, trimmed and lower-cased. Null if the incident belongs to no tenant.")
     ]
@@ -1865,7 +1889,7 @@ class Incident(Message):
     settled_at: AwareDatetime | None
     settled_by: Annotated[str | None, Field(description="Actor that closed the incident. `system` if the cause ended.")]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
-    retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED only. Id of the new job that the redrive created.")]
     links: IncidentLinks
 
 
@@ -1876,7 +1900,9 @@ class IncidentDetail(Message):
 
     incidentId: str
     kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
-    subject: Annotated[str, Field(description="Id of the job, id of the quota, or name of the service.")]
+    subject: Annotated[
+        str, Field(description="Id of the job, id of the quota, name of the service, or key of the row.")
+    ]
     tenant: Annotated[
         str | None, Field(description="Tenant, trimmed and lower-cased. Null if the incident belongs to no tenant.")
     ]
@@ -1893,7 +1919,7 @@ class IncidentDetail(Message):
     settled_at: AwareDatetime | None
     settled_by: Annotated[str | None, Field(description="Actor that closed the incident. `system` if the cause ended.")]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
-    retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED only. Id of the new job that the redrive created.")]
     links: IncidentLinks
     log: list[IncidentLogEntry]
 
@@ -1948,7 +1974,7 @@ class JobLine(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus did not accept the directive at any try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: Service Bus did not accept the directive at any try.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     archived_at: Annotated[
@@ -1974,7 +2000,7 @@ class JobPage(Message):
 
 class LineOutcome(Message):
     """
-    Result of one line: a job, a dry run or a problem.
+    Result of one line: a job, a dry run or an error.
     """
 
     line: Annotated[int, Field(description="Line number in the body. Blank lines count.")]
@@ -2650,7 +2676,12 @@ class Job(Message):
     tenant_id: str
     protocol_id: str
     protocol_version: Annotated[int, Field(description="Protocol version, which never changes for this job.")]
-    protocol_digest: Annotated[str, Field(description="SHA-256 of the protocol's canonical JSON (RFC 8785).")]
+    protocol_digest: Annotated[
+        str,
+        Field(
+            description="SHA-256 of the canonical JSON (RFC 8785) of the definition without `ramp_percent`, and its payload schemas."
+        ),
+    ]
     request_type: str
     schema_version: str
     mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="Distribution of directives over the lanes.")]
@@ -2692,7 +2723,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes. `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out. `DISPATCH_FAILED`: Service Bus did not accept the directive at any try. `TIME_EXCEEDED`: the job or a step exceeded its time limit. `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did. `FAILED_FINAL`: a service reported a final failure without a code. `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use. `DEPENDENCY_FAILED`: a dependency of the job did not succeed. `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: Service Bus did not accept the directive at any try.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     error_message: str | None
@@ -2709,11 +2740,11 @@ class Job(Message):
     first_ack_at: AwareDatetime | None
     paused_at: AwareDatetime | None
     drained_at: Annotated[
-        AwareDatetime | None, Field(description="PAUSED only. Time when the job had no attempt in flight any more.")
+        AwareDatetime | None, Field(description="PAUSED only. Time from which the job had no attempt in flight.")
     ]
-    redrive_of: Annotated[str | None, Field(description="Job that this job redrives.")]
-    redriven_by: Annotated[str | None, Field(description="Job that redrives this job.")]
-    replay_of: Annotated[str | None, Field(description="Job that this job replays.")]
+    redrive_of: Annotated[str | None, Field(description="Id of the job that this job redrives.")]
+    redriven_by: Annotated[str | None, Field(description="Id of the job that redrives this job.")]
+    replay_of: Annotated[str | None, Field(description="Id of the job that this job replays.")]
     replay_mode: Annotated[Literal["rerun", "compare"] | None, Field(description="Purpose of the replay.")]
     incident: Annotated[str | None, Field(description="`incidentId` of the job's failure, if any.")]
     event_seq: Annotated[int, Field(description="Number of the last event.")]
