@@ -85,7 +85,7 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
             job_id,
             job.status,
             "dismiss",
-            f"is {job.status}; only a job that is FAILED_FINAL and not redriven can be dismissed",
+            "is not a dead letter, a job that is FAILED_FINAL and not redriven",
         )
     now, reason = context.clock.now(), origin.reason or ""
     settlement = Settlement(state=IncidentState.DISMISSED, actor=origin.actor, reason=reason, at=now)

@@ -83,7 +83,7 @@ async def test_a_result_that_may_be_gone_is_not_carried(kept: World) -> None:
     """From its last day on; nothing is written, neither a claim nor a job."""
     old_id = await failed(kept)
     kept.clock.advance(30 * DAY)
-    assert "step ocr is retained until 2026-02-26" in await refusal(kept, old_id)
+    assert "step ocr was retained until 2026-02-26" in await refusal(kept, old_id)
     assert list(kept.ledger.jobs) == [old_id]
     assert (await kept.job(old_id)).job.redriven_by is None
     kept.clock.advance(-1)

@@ -118,7 +118,7 @@ async def test_no_keys_no_callbacks(world: World, calling: World) -> None:
 async def test_a_token_speaks_for_its_attempt_only(calling: World, named: dict[str, Any]) -> None:
     """A body that names another attempt is refused; one that names its own, in the words of the bus, is taken."""
     job_id, callbacks = await granted(calling)
-    with pytest.raises(NotYourAttempt, match=f"{next(iter(named))} of the body differs"):
+    with pytest.raises(NotYourAttempt, match=f"{next(iter(named))} differs between the request and the token"):
         await call(calling, "ACK", callbacks.token, named)
     own = {"type": "ACK", "jobId": job_id, "stepId": "ocr", "tenant_id": " TENANT_A", "attempt_no": 1}
     assert (await call(calling, "ACK", callbacks.token, own)).result.applied
