@@ -37,7 +37,7 @@ def refused_phrases(words: str) -> re.Pattern[str]:
 
 
 def findings(text: str, refused: re.Pattern[str]) -> Iterator[str]:
-    """Yields the refused phrases, the labels and the long sentences of a text in Markdown."""
+    """Yields the refused phrases, the labels, the long paragraphs and the long sentences of a text in Markdown."""
     plain = _LINK.sub(r"\1", _TAG.sub("", _CODE.sub("`", text)))
     yield from (repr(phrase[0]) for phrase in refused.finditer(plain))
     yield from (f"label {label[0].strip(' .;(|')!r}: make it a sentence" for label in _LABEL.finditer(plain))

@@ -18,7 +18,7 @@ NOT_READ: dict[str, str] = {
     "LUCIUS_JOB_INDEX_TABLE": _INDEX,
     "LUCIUS_INFLIGHT_TABLE": _INDEX,
     "LUCIUS_OUTBOX_RETRY_INTERVAL": "`LUCIUS_DISPATCH_BACKOFF_SECONDS`, and `LUCIUS_SWEEP_SCHEDULE` for lost messages",
-    "LUCIUS_INVOKER_URL": "no setting: the app publishes directives itself",
+    "LUCIUS_INVOKER_URL": "no setting: the app sends directives itself",
     "LUCIUS_TEMPORAL_ENABLED": "no setting: every job has an orchestration",
     "LUCIUS_TEMPORAL_ADDRESS": _ENGINE,
     "LUCIUS_TEMPORAL_NAMESPACE": _HUB,

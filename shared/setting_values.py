@@ -72,7 +72,7 @@ def setting(
 
 
 def _shown(value: str) -> str:
-    """Returns a refused value for a message, at most 40 characters."""
+    """Returns an invalid value for an error message, at most 40 characters."""
     return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
 
 
@@ -240,7 +240,7 @@ def container_uri(value: str) -> str:
     if not urlsplit(value).path.strip("/") or _CONTAINER.fullmatch(container) is None:
         raise ValueError(
             "must end with the name of a blob container, 3 to 63 lower-case letters, digits and single hyphens, not "
-            f"{container!r}"
+            f"{_shown(container)}"
         )
     return value
 

@@ -68,8 +68,8 @@ class StoreSettings:
         "LUCIUS_GATES_TABLE",
         form.table_name,
         "luciusgates",
-        help="Table of quotas over all tenants, of incidents of breakers and services, and of the tenants that have "
-        "quotas",
+        help="Table of quotas over all tenants, of incidents of breakers, services and rows, and of the tenants that "
+        "have quotas",
     )
     rejected_table: str = setting(
         "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Table of messages that no job could accept"

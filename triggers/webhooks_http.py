@@ -170,7 +170,7 @@ async def _change(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}",
     summary="Delete a webhook",
     description="Deletes the webhook and its waiting deliveries. The webhook's log of changes is retained for "
-    "`LUCIUS_CHANGE_LOG_DAYS`.",
+    "`LUCIUS_CHANGE_LOG_DAYS`, or for `LUCIUS_FEED_DAYS` if that is longer.",
     parameters=(HOOK_ID, TENANT),
     responses={204: None},
     descriptions={204: "The webhook is deleted."},

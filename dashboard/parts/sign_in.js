@@ -62,7 +62,7 @@ function takeReturn() {
 async function finish({ answer, kept }) {
   signingIn.value = true;
   try {
-    if (!kept) throw new Error("This sign-in started in another tab, or its code was used already");
+    if (!kept) throw new Error("This sign-in started in another tab, or its code was used already. Sign in again.");
     const { oauth, options, metadata } = await server();
     const client = { client_id: named.clientId, [oauth.clockTolerance]: CLOCK_TOLERANCE_S };
     const parameters = oauth.validateAuthResponse(metadata, client, answer, kept.state);

@@ -52,7 +52,7 @@ function bodyOf(protocol, name, texts, payload) {
   return { body: { schema_version: "1.0", tenant_id: name, request_type: protocol.request_type, input_ref: { uri: input }, output_ref: { uri: output }, payload: parts, ...rest, ...(labels ? { labels } : {}) }, error: wrong };
 }
 
-const VERDICTS = { ADMITTED: ["good", "The job can start immediately."], STAGED: ["stopped", "The job must wait for a quota."], REFUSED: ["bad", "LUCIUS refuses the request."] };
+const VERDICTS = { ADMITTED: ["good", "The job can start immediately."], STAGED: ["stopped", "The job must wait for a quota."], REFUSED: ["bad", "LUCIUS would reject the request."] };
 
 function Answer({ body, error, children }) {
   const key = JSON.stringify(body);

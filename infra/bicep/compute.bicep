@@ -86,7 +86,7 @@ param workspaceUri string
 @maxValue(36500)
 param workspaceRetentionDays int
 
-@description('Required. Allowed references of jobs.')
+@description('Required. Allowed references of jobs: `host`, `host/container` or `host/container/prefix`.')
 @minLength(1)
 param referenceHosts string[]
 

@@ -22,7 +22,7 @@ _CLASSES = (
         "Invalid request",
         frozenset({"400", "406", "411", "413", "415", "428"}),
         "Only after a change",
-        "Repair the fields or parameters that `errors` or `detail` names. Nothing was changed.",
+        "Repair the request: headers, fields or parameters that `errors` or `detail` names. Nothing was changed.",
     ),
     _Class(
         "Not authenticated",

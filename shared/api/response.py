@@ -27,7 +27,7 @@ class Response(BaseModel):
 
 
 class RequestBody(BaseModel):
-    """A body that a caller sends; an undeclared member is an error."""
+    """Body of a request. An unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

@@ -22,7 +22,8 @@ class QuotaWait(Response):
     """A job's wait for a quota, in words."""
 
     cause: str
-    """Quota that stops the job, and its state. A hold has an actor, a reason and times."""
+    """Quota that stops the job, and the state of the quota. A hold has times and, except over all tenants, an actor and
+    a reason."""
     starts: str
     """Condition that starts the job."""
 

@@ -124,7 +124,7 @@ class ProblemCode(StrEnum):
     QUERY_INVALID = (
         "QUERY_INVALID",
         400,
-        "The body is not a GraphQL request, or its document or variables do not match the schema.",
+        "The body is not a GraphQL request, or its document or variables do not match the schema; see `detail`.",
     )
     QUERY_TOO_COMPLEX = (
         "QUERY_TOO_COMPLEX",
@@ -185,7 +185,8 @@ class ProblemCode(StrEnum):
     WAIT_INVALID = (
         "WAIT_INVALID",
         400,
-        "`wait` is not a whole number of seconds from 0 to 20, or `until` is not an allowed value.",
+        "`wait` is not a whole number of seconds from 0 to 20, or `until` is not an allowed value; `detail` lists the "
+        "values.",
     )
     WITHDRAWN = "WITHDRAWN", 409, "The job was never created; submit its request again."
 

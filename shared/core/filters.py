@@ -41,7 +41,7 @@ class FilterParameter:
 
 
 def _shown(value: Any) -> str:
-    """Returns a refused value for a message, at most 40 characters."""
+    """Returns an invalid value for an error message, at most 40 characters."""
     return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
 
 

@@ -18,7 +18,7 @@ class Exported:
 
 
 class LedgerExports(Protocol):
-    """Exports of the tables. One process at a time writes them: the timer `prune`. Each method raises
+    """Exports of the tables. Only the timer `prune` writes exports, in one process at a time. Each method raises
     LedgerUnavailable.
     """
 

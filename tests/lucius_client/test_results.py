@@ -84,7 +84,7 @@ def test_a_result_that_is_gone_has_its_day(store: BlobServiceClient, stack: Runn
     put(store, tenant, b"x")
     with pytest.raises(ResultGone, match=r"there is no blob at \S+$"):
         read(f"{stack.blob}/results/{tenant}/none.json")
-    with pytest.raises(ResultGone, match="the workspace kept it until 2026-02-26"):
+    with pytest.raises(ResultGone, match="the workspace retained the blob until 2026-02-26"):
         read(f"{stack.blob}/{tenant}/none.json", final_output_expires_at="2026-02-26T10:00:00Z")
 
 

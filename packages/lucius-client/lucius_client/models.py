@@ -1164,7 +1164,10 @@ class QuotaWait(Message):
     """
 
     cause: Annotated[
-        str, Field(description="Quota that stops the job, and its state. A hold has an actor, a reason and times.")
+        str,
+        Field(
+            description="Quota that stops the job, and the state of the quota. A hold has times and, except over all tenants, an actor and\na reason."
+        ),
     ]
     starts: Annotated[str, Field(description="Condition that starts the job.")]
 

@@ -171,7 +171,9 @@ class Chaos:
         return self._step.execute(task)
 
     def decide(self, number: int) -> tuple[str, float]:
-        """Returns the fault of the process's work with this number (from 1), or "none", and the seconds of a delay."""
+        """Returns the fault to inject into execution `number` of the process (from 1), or "none", and the delay in
+        seconds.
+        """
         generator = random.Random(f"{self._seed}:{number}")
         percent, delay_s = generator.random() * 100, generator.random() * self._longest_delay_s
         for fault, share in self.FAULTS:

@@ -72,15 +72,16 @@ def _for_gates(candidate: Candidate) -> dict[str, str]:
 
 
 def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[RowOperation]:
-    """Makes the deletions of both rows. The transaction fails if DUE was moved, or with `etag` if ACTIVE was
+    """Returns the operations that delete both rows. The transaction fails if DUE was moved, or with `etag` if ACTIVE
+    was
     changed.
     """
     return [delete_row(partition, active_row(job_id), etag), delete_row(partition, due_row(check_at, job_id))]
 
 
 def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[RowOperation]:
-    """Makes the change of ACTIVE's `check_at` and the move of DUE. The transaction fails if DUE has moved to another
-    time.
+    """Returns the operations that change `check_at` of ACTIVE and move DUE. The transaction fails if DUE has moved to
+    another time.
     """
     changed = {"check_at": check_at, "looks": json.dumps(looks)}
     old, new = due_row(active.check_at, active.job_id), due_row(check_at, active.job_id)

@@ -53,7 +53,7 @@ class PublicType(StrEnum):
     COMPLETED = ("job.completed", "The job succeeded.")
     FAILED = ("job.failed", "The job failed. No retry follows.")
     CANCELED = ("job.canceled", "The job was cancelled.")
-    REDRIVEN = ("job.redriven", "Another job redrives this job.")
+    REDRIVEN = ("job.redriven", "A redrive created a new job from this job.")
     REPLAYED = ("job.replayed", "Another job replays this job, which is not archived.")
     INCIDENT_OPENED = ("incident.opened", "LUCIUS found a condition that needs an operator.")
     INCIDENT_RESOLVED = (
@@ -72,7 +72,8 @@ class PublicType(StrEnum):
     )
     WEBHOOK_SUSPENDED = (
         "webhook.suspended",
-        "Deliveries to a webhook failed for 24 hours without a success. Deliveries wait until a resume.",
+        "Deliveries to a webhook failed for 24 hours without a success. "
+        "Deliveries wait until a caller resumes the webhook.",
     )
     WEBHOOK_RESUMED = ("webhook.resumed", "A disabled, suspended or waiting webhook was resumed.")
     WEBHOOK_DEAD = ("webhook.dead", "LUCIUS abandoned deliveries of a webhook, or of `callback_urls`.")

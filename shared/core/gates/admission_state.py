@@ -322,7 +322,7 @@ def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> A
 def admit_candidate(
     admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime
 ) -> AdmissionState:
-    """Adds an active job that starts now, and takes its starts from the rates."""
+    """Adds an active job that starts now, and counts its start against each rate, except for an emergency job."""
     after = add_active(admission, candidate, find_epoch(admission, candidate.job_type))
     if not is_emergency(admission, directory, candidate.priority):
         for gate in list_gates(admission, directory, candidate):

@@ -112,7 +112,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
     },
     _S.PROCESSING: {
         _T.LANE_BACKLOG: TargetState(_S.PROCESSING, "R8: its RESULT may be among the replies that wait on the lane"),
-        _T.HEARTBEAT: TargetState(_S.PROCESSING, "R5: a heartbeat restarts the lease"),
+        _T.HEARTBEAT: TargetState(_S.PROCESSING, "R5: a heartbeat renews the lease"),
         _T.SUCCEED: TargetState(_S.SUCCEEDED, "R6: the first RESULT of an attempt is final"),
         _T.FAIL_RETRY: TargetState(_S.FAILED_RETRY, "R8: a retryable RESULT, or the lease ran out; attempts left"),
         _T.FAIL_FINAL: TargetState(_S.FAILED_FINAL, "R8: a final failure, or no attempts left"),
@@ -211,7 +211,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, TargetState]] = {
         _E.RESUME_UNACKED: TargetState(_J.QUEUED, "R11: QUEUED if no ACK came"),
         _E.RESUME_ACKED: TargetState(_J.IN_PROGRESS, "R11: IN_PROGRESS if `first_ack_at` is set"),
         _E.RESUME_STAGED: TargetState(_J.THROTTLED, "R49: it joins its waiting queue again, with the rank of its age"),
-        _E.RESUME_WAITING: TargetState(_J.WAITING_FOR_JOBS, "R53: jobs that it depends on may not have ended"),
+        _E.RESUME_WAITING: TargetState(_J.WAITING_FOR_JOBS, "R53: a dependency of the job can still be unfinished"),
         _E.EXPIRED: TargetState(_J.FAILED_FINAL, "R53: it did not begin in time"),
         _E.RESTART: TargetState(_J.PAUSED, "R18: its orchestration ended before it did"),
         _E.ORCHESTRATION_FAILED: TargetState(_J.FAILED_FINAL, "R18: five restarts, the maximum"),

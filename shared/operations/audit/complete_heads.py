@@ -176,7 +176,7 @@ class _Check:
             await self._events.hinting.send(job)
 
     async def logs(self, tenant: str, incidents: Iterable[Incident]) -> None:
-        """Checks the logs of the tenant's quotas and open incidents. Raises LedgerUnavailable."""
+        """Counts the logs of the tenant's quotas and open incidents that lack heads. Raises LedgerUnavailable."""
         stored = await self._context.admissions.read(EVERY if tenant == PLATFORM else tenant)
         if stored is not None:
             for state in stored.admission.gates.values():

@@ -85,7 +85,7 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
             job_id,
             job.status,
             "dismiss",
-            "is not a dead letter, a job that is FAILED_FINAL and not redriven",
+            f"is {job.status} or redriven, so it is not a dead letter",
         )
     now, reason = context.clock.now(), origin.reason or ""
     settlement = Settlement(state=IncidentState.DISMISSED, actor=origin.actor, reason=reason, at=now)

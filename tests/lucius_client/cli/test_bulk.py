@@ -74,7 +74,7 @@ def test_a_dry_run_shows_the_first() -> None:
     with serving(found) as api:
         run = run_main(*PAUSE, "status=QUEUED", "--dry-run", api=api.url)
     assert run.returncode == 0
-    assert "2 or more jobs (dry run); the first:" in run.stdout
+    assert "2 or more matching jobs (dry run). First jobs:" in run.stdout
     assert json.loads(api.requests[0].body)["dryRun"] is True
 
 

@@ -195,7 +195,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     types = [event["type"] for event in stack.get(f"/v1/jobs/{after}/events")["events"]]
     assert "DEPENDENCIES_SETTLED" in types
     many = shell("bulk")
-    assert "10 jobs (dry run); the first:" in many
+    assert "10 matching jobs (dry run). First jobs:" in many
     assert many.count("10 done, 0 refused, 0 open") == 4
     typed(f"lucius quota hold --tenant {tenant} --reason why", stack, checkout)
     root = submitted()

@@ -178,7 +178,7 @@ def _start(
     if dry_run:
         found = session.client.preview_bulk(action, words)
         if session.for_people:
-            rendering.write(f"{found.matched}{' or more' if found.more else ''} jobs (dry run); the first:")
+            rendering.write(f"{found.matched}{' or more' if found.more else ''} matching jobs (dry run). First jobs:")
         session.show(FIRST, [{"jobId": each} for each in found.first], found.plain())
         return
     finish(session, session.client.start_bulk(action, words, reason=reason), wait=wait)

@@ -92,7 +92,10 @@ def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str 
 
 
 def in_one_sentence(explained: Json, job: Json | None) -> str:
-    """Returns the reason of a job's state; `job` is the job itself if it has ended."""
+    """Returns one sentence about a job: the outcome of an ended job, else the reason for the job's wait.
+
+    `job` is the job if the job has ended, else None.
+    """
     if job is None:
         reason = waiting(explained)
         return f"Job {explained['jobId']} is {explained['status']}" + (f": it waits for {reason}." if reason else ".")

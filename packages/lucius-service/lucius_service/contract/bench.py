@@ -227,7 +227,7 @@ class Bench:
     # Directives
 
     def directive(self, *, slow: bool = False, **changes: Any) -> Json:
-        """Returns a directive for a new job, from the sample."""
+        """Returns a directive for a new job, from the sample, or from the slow sample if `slow`."""
         options = self.options
         sample = (options.slow if slow else options.sample) or {}
         job = changes.pop("jobId", str(uuid4()))
