@@ -16,7 +16,8 @@ _PAGES = ("README.md", "docs/index.md", "docs/start", "docs/guides", "docs/refer
 _MODULES = (
     "packages/lucius-client/lucius_client/cli",
     *(f"shared/{name}.py" for name in ("settings", "access_settings", "store_settings")),
-    *("shared/refusals.py", "shared/archive_refusals.py", "shared/setting_contradictions.py"),
+    *(f"shared/{name}refusals.py" for name in ("", "archive_", "audit_", "webhook_")),
+    "shared/setting_contradictions.py",
     *("shared/telemetry/lines.py", "shared/telemetry/metric_table.py", "shared/core/jobs/reasons.py"),
 )
 #: folders whose errors are details of problems, or messages to an operator

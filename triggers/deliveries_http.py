@@ -12,7 +12,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import in_path, in_query
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState
 from shared.operations.webhooks import webhooks
-from shared.refusals import DeliveryNotFound
+from shared.webhook_refusals import DeliveryNotFound
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import azure.functions as func
 
-from shared import refusals
+from shared import refusals, webhook_refusals
 from shared.access.caller import ANYONE, Caller, Scope
 from shared.api.job import Job, job_links, job_response
 from shared.api.job_requests import Accepted, BatchOutcome, DryRun
@@ -63,7 +63,7 @@ ORCHESTRATE = Route(
     },
     problems=(
         refusals.RequestInvalid,
-        refusals.HookUrlRefused,
+        webhook_refusals.HookUrlRefused,
         ProblemCode.ENVELOPE_INVALID,
         refusals.ProtocolUnknown,
         *BODY_PROBLEMS,

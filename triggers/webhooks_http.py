@@ -8,7 +8,7 @@ from typing import Any
 
 import azure.functions as func
 
-from shared import refusals
+from shared import refusals, webhook_refusals
 from shared.access.caller import Scope
 from shared.access.webhook_signature import secrets_of
 from shared.api import webhook as views
@@ -56,11 +56,11 @@ _TENANT_PROBLEMS = (
     ProblemCode.NOT_STORABLE,
     ProblemCode.TENANT_REQUIRED,
     refusals.TenantForbidden,
-    refusals.WebhooksOff,
+    webhook_refusals.WebhooksOff,
 )
-HOOK_PROBLEMS = (*_TENANT_PROBLEMS, refusals.HookNotFound)
-_OWN_PROBLEMS = (*HOOK_PROBLEMS, refusals.DefaultHook)
-_BODY_PROBLEMS = (ProblemCode.HOOK_INVALID, refusals.HookUrlRefused, *BODY_PROBLEMS)
+HOOK_PROBLEMS = (*_TENANT_PROBLEMS, webhook_refusals.HookNotFound)
+_OWN_PROBLEMS = (*HOOK_PROBLEMS, webhook_refusals.DefaultHook)
+_BODY_PROBLEMS = (ProblemCode.HOOK_INVALID, webhook_refusals.HookUrlRefused, *BODY_PROBLEMS)
 
 HOOK_KEY = in_header(
     "Idempotency-Key",
@@ -89,8 +89,8 @@ route = partial(Route, scope=Scope.ADMIN, tag="webhooks")
     problems=(
         *_TENANT_PROBLEMS,
         *_BODY_PROBLEMS,
-        refusals.HookKeyGone,
-        refusals.HookLimit,
+        webhook_refusals.HookKeyGone,
+        webhook_refusals.HookLimit,
         refusals.IdempotencyConflict,
     ),
 )
@@ -243,7 +243,7 @@ async def _resume(request: Request) -> func.HttpResponse:
     parameters=(TENANT,),
     responses={200: DefaultSecret},
     caching=NO_STORE,
-    problems=(*_TENANT_PROBLEMS, refusals.HookKeyGone),
+    problems=(*_TENANT_PROBLEMS, webhook_refusals.HookKeyGone),
 )
 async def _secret(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), tenant_of(request)
@@ -298,7 +298,7 @@ def hook_id_of(request: Request) -> str:
     """Returns the webhook id. Raises HookNotFound if its form is invalid."""
     given: str = request.http.route_params["hookId"]
     if _ID.fullmatch(given) is None:
-        raise refusals.HookNotFound(given)
+        raise webhook_refusals.HookNotFound(given)
     return given
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from shared.access.tenants import plain_tenant
 from shared.core.jobs.routing import PLATFORM, normalise
-from shared.refusals import HookUrlRefused
+from shared.webhook_refusals import HookUrlRefused
 
 _Address = IPv4Address | IPv6Address
 

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from shared.access.callback_token import Keys
 from shared.core.webhooks.webhooks import Hook, SecretVersion
-from shared.refusals import HookKeyGone
+from shared.webhook_refusals import HookKeyGone
 
 
 def secrets_of(keys: Keys, hook: Hook, now: datetime, *, deployment: str) -> list[bytes]:

@@ -27,7 +27,7 @@ from yarl import URL
 
 from shared.access.webhook_addresses import AddressPolicy, Target, spelled
 from shared.core.webhooks.webhooks import Answer
-from shared.refusals import HookUrlRefused
+from shared.webhook_refusals import HookUrlRefused
 
 #: maximum seconds of one try, from the resolution of the name to the end of the response
 TRY_S = 10.0

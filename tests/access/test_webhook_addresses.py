@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from shared.access.webhook_addresses import MAX_URL, AddressPolicy, Target, listed_host, reachable, unwrap
-from shared.refusals import HookUrlRefused
+from shared.webhook_refusals import HookUrlRefused
 
 #: addresses that no webhook can use, each with the reason
 REFUSED = {

@@ -12,7 +12,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from shared.access.webhook_signature import secrets_of, shown, signed_headers
 from shared.core.webhooks.webhooks import Hook, SecretVersion
-from shared.refusals import HookKeyGone
+from shared.webhook_refusals import HookKeyGone
 from tests.jobs import START
 
 OLD, NEW = ("k1", b"1" * 32), ("k2", b"2" * 40)

@@ -17,7 +17,7 @@ import pytest
 from servicebus_emulator.tls import make_certificate
 from shared.access.webhook_addresses import AddressPolicy, Target
 from shared.adapters.webhook_http import LOOKUPS_OF_TENANT, CheckedResolver, HttpWebhookSender
-from shared.refusals import HookUrlRefused
+from shared.webhook_refusals import HookUrlRefused
 from tests.access.test_webhook_addresses import REFUSED
 from tests.adapters.webhook_sockets import BODY, LONG_S, LOOPBACK, OK, answering, leading_to, listening
 

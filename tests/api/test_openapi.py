@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from scripts.generate import api_documents
-from shared import archive_refusals, audit_refusals, refusals
+from shared import archive_refusals, audit_refusals, refusals, webhook_refusals
 from shared.access.caller import Scope
 from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema
@@ -104,7 +104,8 @@ def test_a_body_needs_its_length() -> None:
 
 def test_every_code_is_declared() -> None:
     """The document has each problem code, and no other; `test_problems` checks that the app raises each."""
-    named = {**vars(refusals), **vars(archive_refusals), **vars(audit_refusals)}.values()
+    modules = (refusals, archive_refusals, audit_refusals, webhook_refusals)
+    named = {name: each for module in modules for name, each in vars(module).items()}.values()
     classes = [each for each in named if isinstance(each, type) and issubclass(each, Refused)]
     # the code of an instance of these is its reason
     named = {each.code for each in classes if each not in (Refused, NotRedrivable, NotReplayable)}

@@ -32,7 +32,7 @@ from shared.operations.sweeper.heal_deliveries import heal_deliveries
 from shared.operations.webhooks.deliver_webhooks import deliver, webhook_id
 from shared.operations.webhooks.webhooks import HookRequest, change_hook, create_hook, resume_hook
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
-from shared.refusals import HookNotFound
+from shared.webhook_refusals import HookNotFound
 from tests.contexts import changed
 from tests.simulation.bus import LOCK_S
 from tests.simulation.host import HostDown

@@ -29,7 +29,7 @@ from shared.operations.webhooks.deliver_webhooks import deliver
 from shared.operations.webhooks.webhooks import HookRequest, create_hook, list_deliveries
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
-from shared.refusals import HookUrlRefused
+from shared.webhook_refusals import HookUrlRefused
 from tests.contexts import changed
 from tests.memory_bus import MemoryDeliveries, MemoryHints
 from tests.memory_stores import MemoryFeed

@@ -27,8 +27,9 @@ from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
-from shared.refusals import DirectiveTooLarge, HookUrlRefused, IdempotencyConflict, ProtocolUnknown, RequestInvalid
+from shared.refusals import DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
 from shared.telemetry.spans import submit_span
+from shared.webhook_refusals import HookUrlRefused
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ from shared.ports.rejected import RejectedMessages
 from shared.ports.runs import RunFiles
 from shared.ports.sweeps import Answers, SweepMarks
 from shared.ports.usage import Usage
-from shared.refusals import EventsOff, WebhooksOff
+from shared.refusals import EventsOff
 from shared.settings import Settings
+from shared.webhook_refusals import WebhooksOff
 
 #: maximum tries of a write that can conflict with others; then the caller's own retry continues
 MAX_TRIES = 8

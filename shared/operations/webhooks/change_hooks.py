@@ -17,7 +17,7 @@ from shared.operations.process.known_feeds import KnownFeed
 from shared.operations.process.topic_relay import add_sent
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import Hooks, HookWrite, StoredDelivery, StoredHook
-from shared.refusals import HookLimit, WebhooksOff
+from shared.webhook_refusals import HookLimit, WebhooksOff
 
 #: maximum webhooks of a tenant, without `default`
 MAX_HOOKS = 20

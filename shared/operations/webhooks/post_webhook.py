@@ -6,7 +6,7 @@ from shared.access.webhook_signature import secrets_of, signed_headers
 from shared.core.webhooks.webhook_formats import body_of
 from shared.core.webhooks.webhooks import Answer, Hook
 from shared.operations.process.context import Context
-from shared.refusals import HookKeyGone
+from shared.webhook_refusals import HookKeyGone
 
 #: error class if the key of the webhook's secret is not in the settings
 _KEY_GONE = "KEY_GONE"

@@ -38,7 +38,8 @@ from shared.operations.webhooks.change_hooks import (
 from shared.operations.webhooks.post_webhook import post
 from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, send_delivery_calls, send_tries
 from shared.ports.hooks import DeliveryPosition, Hooks, HookWrite, StoredHook
-from shared.refusals import DefaultHook, DeliveryNotFound, FilterInvalid, HookKeyConflict, HookNotFound, Overloaded
+from shared.refusals import FilterInvalid, Overloaded
+from shared.webhook_refusals import DefaultHook, DeliveryNotFound, HookKeyConflict, HookNotFound
 
 #: time after a rotation in which the previous secret signs too
 BOTH_SECRETS_FOR = timedelta(days=1)

@@ -15,7 +15,8 @@ from shared.operations.webhooks.webhooks import (
     redeliver,
     remove_hook,
 )
-from shared.refusals import DeliveryNotFound, FilterInvalid
+from shared.refusals import FilterInvalid
+from shared.webhook_refusals import DeliveryNotFound
 from tests.operations.conftest import World
 from tests.operations.faults import failing
 from tests.worlds.webhooks import TENANT, Hooked, happened, hooked

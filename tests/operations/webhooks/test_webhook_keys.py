@@ -20,7 +20,7 @@ from shared.operations.webhooks.webhooks import (
     remove_hook,
     rotate_hook,
 )
-from shared.refusals import HookKeyConflict
+from shared.webhook_refusals import HookKeyConflict
 from tests.contexts import changed
 from tests.operations.conftest import World
 from tests.operations.faults import failing

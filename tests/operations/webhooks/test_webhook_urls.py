@@ -18,7 +18,7 @@ from shared.core.jobs.states import JobStatus
 from shared.core.records.canonical import jcs_digest
 from shared.operations.webhooks.webhooks import HookRequest as Request
 from shared.operations.webhooks.webhooks import change_hook, create_hook
-from shared.refusals import HookUrlRefused
+from shared.webhook_refusals import HookUrlRefused
 from tests.audit_bundles import faults
 from tests.contexts import changed
 from tests.operations.conftest import World

@@ -30,13 +30,7 @@ from shared.operations.webhooks.webhooks import (
     rotate_hook,
     send_test_event,
 )
-from shared.refusals import (
-    DefaultHook,
-    DeliveryNotFound,
-    HookLimit,
-    HookNotFound,
-    WebhooksOff,
-)
+from shared.webhook_refusals import DefaultHook, DeliveryNotFound, HookLimit, HookNotFound, WebhooksOff
 from tests.contexts import changed
 from tests.event_checks import check_event
 from tests.operations.conftest import World

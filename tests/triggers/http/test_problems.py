@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shared import archive_refusals, audit_refusals, errors, refusals
+from shared import archive_refusals, audit_refusals, errors, refusals, webhook_refusals
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.envelope import Envelope
 from shared.operations.gates.admission_turns import BeingCounted, QuotasUnknown
@@ -74,13 +74,13 @@ ROWS = (
     Row(refusals.JobNotFound("job_1"), 404, "JOB_NOT_FOUND"),
     Row(refusals.RejectedNotFound("rej_1"), 404, "REJECTED_NOT_FOUND"),
     Row(refusals.EventsOff(), 404, "EVENTS_OFF"),
-    Row(refusals.WebhooksOff(), 404, "WEBHOOKS_OFF"),
-    Row(refusals.HookNotFound("hook_1"), 404, "HOOK_NOT_FOUND"),
-    Row(refusals.DeliveryNotFound("hook_1", 7), 404, "DELIVERY_NOT_FOUND"),
-    Row(refusals.HookLimit(20), 409, "HOOK_LIMIT"),
-    Row(refusals.DefaultHook(), 409, "DEFAULT_HOOK"),
-    Row(refusals.HookKeyGone("hook_1"), 409, "HOOK_KEY_GONE"),
-    Row(refusals.HookUrlRefused("leads nowhere"), 400, "HOOK_URL_REFUSED", paths=("url",)),
+    Row(webhook_refusals.WebhooksOff(), 404, "WEBHOOKS_OFF"),
+    Row(webhook_refusals.HookNotFound("hook_1"), 404, "HOOK_NOT_FOUND"),
+    Row(webhook_refusals.DeliveryNotFound("hook_1", 7), 404, "DELIVERY_NOT_FOUND"),
+    Row(webhook_refusals.HookLimit(20), 409, "HOOK_LIMIT"),
+    Row(webhook_refusals.DefaultHook(), 409, "DEFAULT_HOOK"),
+    Row(webhook_refusals.HookKeyGone("hook_1"), 409, "HOOK_KEY_GONE"),
+    Row(webhook_refusals.HookUrlRefused("leads nowhere"), 400, "HOOK_URL_REFUSED", paths=("url",)),
     Row(refusals.CursorExpired("YTox"), 410, "CURSOR_EXPIRED", members={"earliest": "YTox"}),
     Row(refusals.ControlNotPossible("job_1", "CANCELLING", "pause"), 409, "CONTROL_NOT_POSSIBLE"),
     Row(refusals.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
@@ -131,7 +131,7 @@ ROWS = (
     Row(refusals.BulkLimit(20), 409, "BULK_LIMIT"),
     Row(refusals.BulkEnded("bulk_1"), 409, "BULK_ENDED"),
     Row(refusals.BulkKeyConflict("bulk_1"), 409, "IDEMPOTENCY_CONFLICT"),
-    Row(refusals.HookKeyConflict("hook_1"), 409, "IDEMPOTENCY_CONFLICT"),
+    Row(webhook_refusals.HookKeyConflict("hook_1"), 409, "IDEMPOTENCY_CONFLICT"),
     Row(refusals.GateNotFound("0" * 16), 404, "GATE_NOT_FOUND"),
     Row(refusals.IncidentNotFound("inc_job_0"), 404, "INCIDENT_NOT_FOUND"),
     Row(refusals.IncidentSettled("inc_job_0", "DISMISSED"), 409, "INCIDENT_SETTLED"),

@@ -1,0 +1,77 @@
+"""Errors of requests about webhooks and their deliveries; see `shared.refusals`."""
+
+from __future__ import annotations
+
+from shared.refusals import Refused
+
+
+class HookUrlRefused(Refused):
+    """The URL of a webhook, or of `callback_urls`, is not allowed. See `errors`."""
+
+    def __init__(self, why: str, path: str = "url") -> None:
+        """Sets the reason, which must not repeat the URL, since it may contain a secret."""
+        super().__init__(f"URL not allowed: {path}; see errors")
+        self.why = why
+        self.errors = ((path, why),)
+
+
+class HookKeyGone(Refused, status=409):
+    """The signing key of this webhook is no longer configured. Rotate the secret."""
+
+    def __init__(self, hook_id: str) -> None:
+        super().__init__(f"the signing key of webhook {hook_id} is no longer configured; rotate its secret")
+
+
+class WebhooksOff(Refused, status=404):
+    """Webhooks are disabled: `LUCIUS_WEBHOOK_KEYS` is empty, or `LUCIUS_EVENTS` is `off`. An operator must change the
+    setting.
+    """
+
+    text = (
+        "webhooks are disabled in this deployment: LUCIUS_WEBHOOK_KEYS is empty, or LUCIUS_EVENTS=off; an operator "
+        "must change the setting"
+    )
+
+
+class HookNotFound(Refused, status=404):
+    """Webhook not found, or the webhook belongs to another tenant."""
+
+    def __init__(self, hook_id: str) -> None:
+        super().__init__(f"webhook not found: {hook_id[:128]}; check the id and the tenant")
+
+
+class DeliveryNotFound(Refused, status=404):
+    """Delivery not found, or the event of the delivery has expired."""
+
+    def __init__(self, hook_id: str, number: int) -> None:
+        super().__init__(
+            f"delivery not found: {number} of webhook {hook_id[:128]}; check the number, or list the webhook's "
+            "deliveries: the event of the delivery may have expired"
+        )
+
+
+class HookLimit(Refused, status=409):
+    """The tenant has 20 webhooks, the maximum. Delete a webhook first."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the tenant has {limit} webhooks, the maximum; delete a webhook first")
+
+
+class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
+    """The idempotency key belongs to a webhook that another request created, or that was changed since. Use a new
+    key.
+    """
+
+    def __init__(self, hook_id: str) -> None:
+        super().__init__(
+            f"Idempotency-Key already used for webhook {hook_id}, with another body or before the webhook was changed, "
+            "rotated or deleted; use a new key"
+        )
+
+
+class DefaultHook(Refused, status=409):
+    """The webhook `default` has no URL, so a caller cannot change, delete, test or resume it. Create another
+    webhook.
+    """
+
+    text = "cannot change, delete, test or resume the webhook default, which has no URL; create another webhook"
