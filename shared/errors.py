@@ -6,6 +6,17 @@ refuse a request; `triggers.http.problems` has the response to each other error.
 
 from __future__ import annotations
 
+from typing import Any
+
+#: maximum characters of an invalid value in a message
+_EXCERPT = 40
+
+
+def excerpt(value: Any) -> str:
+    """Returns the `repr` of an invalid value for a message, cut to 40 characters."""
+    text = repr(value)
+    return text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 3]}..."
+
 
 class LuciusError(Exception):
     """Internal error."""

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from shared.access.tenants import plain_tenant, public_client
 from shared.access.webhook_addresses import listed_host
 from shared.core.records.strict_json import parse_json
+from shared.errors import excerpt
 
 _T = TypeVar("_T")
 
@@ -71,11 +72,6 @@ def setting(
     return cast(_T, field(metadata={"setting": declared}, repr=not secret))
 
 
-def _shown(value: str) -> str:
-    """Returns an invalid value for an error message, at most 40 characters."""
-    return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
-
-
 def text(value: str) -> str:
     return value
 
@@ -91,7 +87,7 @@ def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[s
     def parse(value: str) -> str:
         value = (older or {}).get(value, value)
         if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}, not {_shown(value)}")
+            raise ValueError(f"must be one of {', '.join(allowed)}, not {excerpt(value)}")
         return value
 
     return parse
@@ -99,7 +95,7 @@ def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[s
 
 def whole_number(value: str) -> int:
     if not value.isdecimal() or int(value) < 1:
-        raise ValueError(f"must be a whole number of at least 1, not {_shown(value)}")
+        raise ValueError(f"must be a whole number of at least 1, not {excerpt(value)}")
     return int(value)
 
 
@@ -114,14 +110,14 @@ def share(value: str) -> float:
     except ValueError:
         parsed = -1.0
     if not 0 <= parsed <= 1:
-        raise ValueError(f"must be a number from 0 to 1, not {_shown(value)}")
+        raise ValueError(f"must be a number from 0 to 1, not {excerpt(value)}")
     return parsed
 
 
 def seconds(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_SECONDS:
-        raise ValueError(f"must be at most 3,153,600,000 seconds (100 years), not {_shown(value)}")
+        raise ValueError(f"must be at most 3,153,600,000 seconds (100 years), not {excerpt(value)}")
     return parsed
 
 
@@ -130,7 +126,7 @@ def at_least(least: float) -> Callable[[str], float]:
 
     def parse(value: str) -> float:
         if (parsed := seconds(value)) < least:
-            raise ValueError(f"must be at least {least:g} seconds, not {_shown(value)}")
+            raise ValueError(f"must be at least {least:g} seconds, not {excerpt(value)}")
         return parsed
 
     return parse
@@ -139,7 +135,7 @@ def at_least(least: float) -> Callable[[str], float]:
 def days(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_DAYS:
-        raise ValueError(f"must be at most 36,500 days (100 years), not {_shown(value)}")
+        raise ValueError(f"must be at most 36,500 days (100 years), not {excerpt(value)}")
     return parsed
 
 
@@ -148,7 +144,7 @@ def days_from(least: float) -> Callable[[str], float]:
 
     def parse(value: str) -> float:
         if (parsed := days(value)) < least:
-            raise ValueError(f"must be at least {least:g} days, not {_shown(value)}")
+            raise ValueError(f"must be at least {least:g} days, not {excerpt(value)}")
         return parsed
 
     return parse
@@ -174,7 +170,7 @@ def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
     except ValueError:
         numbers = ()
     if not (0 < len(numbers) <= most and all(0 < number < float("inf") for number in numbers)):
-        raise ValueError(f"{form}, not {_shown(value)}")
+        raise ValueError(f"{form}, not {excerpt(value)}")
     return numbers
 
 
@@ -211,7 +207,7 @@ def address(value: str) -> str:
 
 def table_name(value: str) -> str:
     if _TABLE.fullmatch(value) is None:
-        raise ValueError(f"must be 3 to 63 letters and digits that begin with a letter, not {_shown(value)}")
+        raise ValueError(f"must be 3 to 63 letters and digits that begin with a letter, not {excerpt(value)}")
     return value
 
 
@@ -220,7 +216,7 @@ def topic_prefix(value: str) -> str:
     if _TOPIC_PREFIX.fullmatch(value) is None:
         raise ValueError(
             "must be 1 to 250 letters, digits, periods, hyphens, underscores and slashes that begin with a letter or a "
-            f"digit, not {_shown(value)}"
+            f"digit, not {excerpt(value)}"
         )
     return value
 
@@ -229,7 +225,7 @@ def subscription_name(value: str) -> str:
     if _SUBSCRIPTION.fullmatch(value) is None:
         raise ValueError(
             "must be 1 to 50 letters, digits, periods, hyphens and underscores that begin and end with a letter or a "
-            f"digit, not {_shown(value)}"
+            f"digit, not {excerpt(value)}"
         )
     return value
 
@@ -240,7 +236,7 @@ def container_uri(value: str) -> str:
     if not urlsplit(value).path.strip("/") or _CONTAINER.fullmatch(container) is None:
         raise ValueError(
             "must end with the name of a blob container, 3 to 63 lower-case letters, digits and single hyphens, not "
-            f"{_shown(container)}"
+            f"{excerpt(container)}"
         )
     return value
 

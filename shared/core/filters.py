@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from shared.contracts.instants import FIRST, LAST
 from shared.core.incidents import Incident, IncidentKind, IncidentState
 from shared.core.jobs.states import JobStatus
+from shared.errors import excerpt
 from shared.refusals import FilterInvalid
 
 
@@ -40,11 +41,6 @@ class FilterParameter:
     description: str
 
 
-def _shown(value: Any) -> str:
-    """Returns an invalid value for an error message, at most 40 characters."""
-    return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}..."
-
-
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise FilterInvalid(name, f"must be a string, not {type(value).__name__}")
@@ -59,7 +55,7 @@ def parse_instant(name: str, value: Any) -> datetime:
     except ValueError:
         instant = None
     if instant is None or instant.tzinfo is None:
-        raise FilterInvalid(name, f"must be a timestamp with a time zone (2026-01-27T10:00:00Z), not {_shown(value)}")
+        raise FilterInvalid(name, f"must be a timestamp with a time zone (2026-01-27T10:00:00Z), not {excerpt(value)}")
     # every row has a time between these two
     return min(max(instant, FIRST), LAST)
 
@@ -68,7 +64,7 @@ def parse_label(name: str, value: Any) -> tuple[str, str]:
     """Parses `key:value` of a label. Raises FilterInvalid."""
     key, colon, expected = _text(name, value).partition(":")
     if not key or not colon:
-        raise FilterInvalid(name, f"must be key:value, not {_shown(value)}")
+        raise FilterInvalid(name, f"must be key:value, not {excerpt(value)}")
     return key, expected
 
 
@@ -83,7 +79,7 @@ def _some_of(names: type[StrEnum], plural: str) -> ParameterKind:
             return frozenset(names(_text(name, each).strip().upper()) for each in given)
         except ValueError:
             raise FilterInvalid(
-                name, f"must be one or more of {', '.join(names)}, separated by commas, not {_shown(value)}"
+                name, f"must be one or more of {', '.join(names)}, separated by commas, not {excerpt(value)}"
             ) from None
 
     a_list = {"type": "array", "minItems": 1, "items": {"enum": [str(each) for each in names]}}
@@ -104,7 +100,7 @@ _LABEL = ParameterKind(parse_label, {"type": "string", "pattern": r"^[^:]+:"})
 def _flag(name: str, value: Any) -> bool:
     given = value if isinstance(value, bool) else {"true": True, "false": False}.get(_text(name, value))
     if given is None:
-        raise FilterInvalid(name, f"must be true or false, not {_shown(value)}")
+        raise FilterInvalid(name, f"must be true or false, not {excerpt(value)}")
     return given
 
 
