@@ -25,6 +25,8 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 #: an end of a paragraph, of an item, of a cell; a prefix of Bicep's descriptions
 _PARAGRAPH = re.compile(r"\n\s*(?=[-*#\n\d])|\||^(?:Required|Optional|Conditional)\. ")
 _SENTENCE = re.compile(r"(?<=[.?!])\**\s+(?=[A-Z`\"(*])")
+#: an end of a sentence, or a colon before a capital or code
+_PART = re.compile(rf"{_SENTENCE.pattern}|:\s+(?=[A-Z`])")
 _WORD = re.compile(r"[A-Za-z][\w'./-]*")
 
 
@@ -45,11 +47,10 @@ def findings(text: str, refused: re.Pattern[str]) -> Iterator[str]:
         sentences = [sentence for sentence in _SENTENCE.split(paragraph.strip()) if sentence]
         if len(sentences) > SENTENCES:
             yield f"{len(sentences)} sentences, at most {SENTENCES}: {' '.join(sentences[0].split()[:6])} ..."
-        for sentence in sentences:
-            for part in re.split(r":\s+(?=[A-Z`])", sentence):
-                words = _WORD.findall(part)
-                if len(words) > WORDS:
-                    yield f"{len(words)} words, at most {WORDS}: {' '.join(words[:6])} ..."
+        for part in _PART.split(paragraph):
+            words = _WORD.findall(part)
+            if len(words) > WORDS:
+                yield f"{len(words)} words, at most {WORDS}: {' '.join(words[:6])} ..."
 
 
 def main() -> int:
