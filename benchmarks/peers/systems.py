@@ -186,7 +186,9 @@ def _make_cluster(initdb: Sequence[str], libraries: Mapping[str, str], data: Pat
     )
     if made.returncode:
         why = (made.stderr.strip().splitlines() or ["no output"])[-1]
-        raise environment.CannotBeHad(f"initdb failed ({why}); check that the user nobody can read {initdb[-1]}")
+        raise environment.CannotBeHad(
+            f"initdb failed ({why}); grant the Unix account `nobody` read access to {initdb[-1]}"
+        )
 
 
 class _Processes:

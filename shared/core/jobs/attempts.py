@@ -128,9 +128,7 @@ def fail_publish(record: Record, step_id: str, attempt_no: int, message: str, pr
 
 
 def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Ends the attempt if its lease is over in the ledger. Otherwise the outcome is IGNORED, and the verdict names the
-    next wait.
-    """
+    """Ends the attempt if its lease is over in the ledger. If not, returns IGNORED; the verdict names the next wait."""
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignore(record, reason_code)
@@ -192,8 +190,7 @@ def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str,
     """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of that message.
 
     The waits double, up to a maximum of five minutes. Only the first wait has an EVENT row. The waits end with the
-    total time of the step or job, and with a cancellation of the job. The outcome is then IGNORED, and the timeout
-    counts.
+    total time of the step or job, and with a cancellation of the job: the outcome is IGNORED, and the timeout counts.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
