@@ -32,22 +32,31 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="folder for released-package.zip")
     args = parser.parse_args(argv)
     if not re.fullmatch(r"[0-9a-f]{40}", args.commit):
-        print(f"kept_package: {args.commit} is not a whole commit id", file=sys.stderr)
-        return 1
-    repository, name = os.environ["GITHUB_REPOSITORY"], f"package-{args.environment}-{args.commit}"
-    path = f"repos/{repository}/actions/artifacts?name={name}"
-    listing = json.loads(subprocess.run(["gh", "api", path], check=True, capture_output=True, text=True).stdout)
-    run = find(listing, args.commit)
-    if run is None:
-        print(
-            f"kept_package: package not found: {args.commit} for {args.environment}; "
-            "GitHub retains packages of main for 90 days; revert the commits after it instead",
-            file=sys.stderr,
-        )
-        return 1
-    download = ["gh", "run", "download", str(run), "--repo", repository, "--name", name, "--dir", str(args.folder)]
-    subprocess.run(download, check=True)
+        return _refuse(f"invalid commit {args.commit!r}: give all 40 hexadecimal digits")
+    repository, name = os.environ.get("GITHUB_REPOSITORY"), f"package-{args.environment}-{args.commit}"
+    if not repository:
+        return _refuse("GITHUB_REPOSITORY is not set: export GITHUB_REPOSITORY=OWNER/REPO")
+    try:
+        run = find(json.loads(_gh("api", f"repos/{repository}/actions/artifacts?name={name}")), args.commit)
+        if run is None:
+            return _refuse(
+                f"package not found: {args.commit} for {args.environment}; "
+                "GitHub retains packages of main for 90 days; revert the commits after it instead"
+            )
+        _gh("run", "download", str(run), "--repo", repository, "--name", name, "--dir", str(args.folder))
+    except (OSError, subprocess.CalledProcessError) as failed:
+        return _refuse(f"gh cannot fetch the package: {failed}; check that gh is installed and signed in")
     return 0
+
+
+def _gh(*arguments: str) -> str:
+    """Returns the output of `gh`. Its errors go to stderr."""
+    return subprocess.run(["gh", *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _refuse(reason: str) -> int:
+    print(f"kept_package: {reason}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

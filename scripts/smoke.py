@@ -163,12 +163,13 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--api", default="http://127.0.0.1:7071", help="address of the API")
+    parser.add_argument("--api", default="http://127.0.0.1:7071", help="URL of the API")
     parser.add_argument("--blobs", default="http://127.0.0.1:10000/devstoreaccount1", help="blob endpoint of documents")
     parser.add_argument("--container", default="smoke", help="container for the document")
     parser.add_argument("--audience", default="", help="audience of tokens; default: no token")
-    parser.add_argument("--document", type=Path, default=ROOT / "samples" / "invoice.png")
-    parser.add_argument("--protocol", default="OCR_EMBEDDING_SIS", help="request type")
+    sample = ROOT / "samples" / "invoice.png"
+    parser.add_argument("--document", type=Path, default=sample, help="file to submit; default: samples/invoice.png")
+    parser.add_argument("--protocol", default="OCR_EMBEDDING_SIS", help="job type")
     parser.add_argument("--ask", default="What is the total amount due?", help="the question, for protocols with SIS")
     parser.add_argument(
         "--tenant", default="smoke", help="tenant of the job; without orch:all-tenants:operate, the tenant of the token"

@@ -6,6 +6,7 @@ default: the samples. ASK replaces the questions of `samples/questions.json`.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ _MAX_IN_FLIGHT = 3
 
 
 def main() -> int:
+    argparse.ArgumentParser(prog="python -m scripts.demo", description=__doc__).parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -257,11 +257,11 @@ def test_only_packages_of_main_are_taken() -> None:
 
 
 def test_the_kept_package_is_fetched(walk: Walk) -> None:
-    """Or one line reports that there is none."""
+    """Or one line states the fault."""
     (walk.bin / "gh").write_text(
         """#!/bin/sh
 case $1 in
-  api) cat "$HOME/listing" ;;
+  api) cat "$HOME/listing" 2>/dev/null ;;
   run) echo "$@" >"$HOME/downloaded" ;;
 esac
 """
@@ -275,7 +275,10 @@ esac
     assert (walk.folder / "downloaded").read_text() == expected
     listing.write_text(json.dumps({"artifacts": []}))
     assert "package not found" in walk.run(f"{fetch} dev {COMMIT} .", GITHUB_REPOSITORY="owner/repo").refusal
-    assert "not a whole commit id" in walk.run(f"{fetch} dev 0123456 .", GITHUB_REPOSITORY="owner/repo").refusal
+    assert "all 40 hexadecimal digits" in walk.run(f"{fetch} dev 0123456 .", GITHUB_REPOSITORY="owner/repo").refusal
+    listing.unlink()
+    assert "gh cannot fetch" in walk.run(f"{fetch} dev {COMMIT} .", GITHUB_REPOSITORY="owner/repo").refusal
+    assert "GITHUB_REPOSITORY is not set" in walk.run(f"{fetch} dev {COMMIT} .").refusal
 
 
 ONLY_MAIN = {"deployment_branch_policy": {"protected_branches": False, "custom_branch_policies": True}}
