@@ -9,7 +9,7 @@ class JobArchived(Refused, status=409):
     """The job is archived and cannot change. Replay the job, or submit its request again."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"job {job_id} is archived and cannot change; replay it, or submit its request again")
+        super().__init__(f"job {job_id} is archived and cannot change; replay the job, or submit its request again")
 
 
 class ArchiveGone(Refused, status=410):

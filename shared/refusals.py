@@ -303,7 +303,7 @@ class QuotaForbidden(Refused, status=403):
 
 
 class RuleChanged(Refused, status=412):
-    """The quota's limits, hold or throttle have changed since they were read; read the quota again."""
+    """The quota's limits, hold or throttle changed after the last read; read the quota again."""
 
     text = "the quota changed after the last read; read the quota again"
 

@@ -19,7 +19,9 @@ class HookKeyGone(Refused, status=409):
     """The signing key of this webhook is no longer configured. Rotate the secret."""
 
     def __init__(self, hook_id: str) -> None:
-        super().__init__(f"the signing key of webhook {hook_id} is no longer configured; rotate its secret")
+        super().__init__(
+            f"the signing key of webhook {hook_id} is no longer configured; rotate the secret of the webhook"
+        )
 
 
 class WebhooksOff(Refused, status=404):
@@ -70,8 +72,8 @@ class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
 
 
 class DefaultHook(Refused, status=409):
-    """The webhook `default` has no URL, so a caller cannot change, delete, test or resume it. Create another
-    webhook.
+    """The webhook `default` has no URL, so a caller cannot change, delete, test or resume this
+    webhook. Create another webhook.
     """
 
     text = "cannot change, delete, test or resume the webhook default, which has no URL; create another webhook"

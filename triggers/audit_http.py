@@ -44,9 +44,8 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
     path="v1/audit/heads",
     summary="List signed heads",
     description="Lists heads. A head is the last event of a UTC day, with its hash, of a job or of a log of a quota "
-    "or incident. Every job and log that grew in the window has a head for each of these days.\n\nPages are signed "
-    "and chained, and each event of the window has a head on one page. Heads cover whole days, so some heads can be "
-    "outside of the window. If an event of the window has no head yet, LUCIUS does not sign the window.",
+    "or incident. Pages are signed and chained, and each event of the window has a head on one page. If an event of "
+    "the window has no head yet, LUCIUS does not sign the window.",
     parameters=(
         TENANT,
         in_query("since", _INSTANT, "Start of the window. Default: the earliest head."),

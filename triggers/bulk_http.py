@@ -26,6 +26,7 @@ from shared.apidocs.route import Route, in_header, in_path, in_query
 from shared.core.bulks import LASTS, MAX_RUNNING, BulkAction, ItemState
 from shared.core.filters import JobFilter, parse_filter
 from shared.core.jobs.routing import normalise
+from shared.errors import excerpt
 from shared.operations.bulks.bulks import (
     MAX_COUNTED,
     MAX_SHOWN,
@@ -51,7 +52,7 @@ MAX_KEY = 512
 BULK_ID = in_path(
     "bulkId",
     {"type": "string", "pattern": f"^{_BULK_ID.pattern}$"},
-    "Bulk operation id, from the response that created it.",
+    "Bulk operation id, from the response of the request that created the bulk operation.",
 )
 TENANT = in_query("tenant", {"type": "string"}, "Tenant of the bulk operation. Default: the caller's tenant.")
 OUTCOME = in_query("outcome", {"enum": [each.value for each in ItemState]}, "Only items with this outcome.")
@@ -85,12 +86,10 @@ class BulkRequest(RequestBody):
     scope=Scope.OPERATE,
     tag="bulks",
     summary="Create a bulk operation",
-    description="Cancels, pauses, resumes, redrives or replays every job that matches the filter and existed before "
-    "the bulk operation. Each job gets the action once. The effect is that of the route for one job.\n\nAfter a "
-    "temporary error (429, 503) the bulk operation retries the action until the action succeeds or the bulk "
-    f"operation is cancelled. After {LASTS.days} days the error is final. Maximum {MAX_RUNNING} running bulk "
-    f"operations per tenant. With `dryRun` the request counts the matching jobs, up to {MAX_COUNTED:,}, and writes "
-    "nothing.",
+    description="Applies one action, once, to every job that matches the filter and existed before the bulk "
+    f"operation. After a temporary error (429, 503) LUCIUS retries the action for up to {LASTS.days} days. Maximum "
+    f"{MAX_RUNNING} running bulk operations per tenant. With `dryRun` the request counts the matching jobs, up to "
+    f"{MAX_COUNTED:,}, and writes nothing.",
     parameters=(BULK_KEY,),
     body=BulkRequest,
     body_required=True,
@@ -175,7 +174,9 @@ async def _items(request: Request) -> func.HttpResponse:
         raise _bad_cursor()
     given = request.http.params.get("outcome")
     if given is not None and given not in list(ItemState):
-        raise RequestError(ProblemCode.OUTCOME_INVALID, f"outcome must be one of {', '.join(ItemState)}")
+        raise RequestError(
+            ProblemCode.OUTCOME_INVALID, f"outcome must be one of {', '.join(ItemState)}, not {excerpt(given)}"
+        )
     context, tenant = request.context(), _tenant(request, request.http.params.get("tenant"))
     bulk = await read_bulk(context, tenant, _bulk_id(request.http))
     outcome = ItemState(given) if given is not None else None

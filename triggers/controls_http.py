@@ -145,7 +145,7 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     tag="quotas",
     summary="Admit a waiting job",
     description="Operators only. Admits the job once, past its quotas. The job counts as active. A job that has "
-    "started does not change.\n\nThe log of the tenant's quota and the event ADMITTED record the actor and the reason.",
+    "started does not change.",
     parameters=(JOB_ID,),
     body=Admission,
     body_required=True,

@@ -10,6 +10,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.envelope import OLDER_MODES
 from shared.core.jobs.routing import decide_lane_of, normalise
+from shared.errors import excerpt
 from shared.operations.overview import read_overview
 from shared.refusals import TenantForbidden
 from shared.wiring import seen_by
@@ -31,10 +32,9 @@ _MAX_NAME = 512
     durable_client=True,
     tag="dashboard",
     summary="Get the overview",
-    description="Returns the worst problem in one sentence, the problems with the worst first, and counts of jobs, "
-    "lanes, services, quotas and the last hour.\n\nThe request reads counts, not jobs, so its cost does not depend "
-    "on the number of jobs. Counts are as of the last sweep (one sweep a minute). A caller of one tenant gets only "
-    "the counts and problems of that tenant.",
+    description="Returns the problems, worst first, and counts of jobs, lanes, services, quotas and the last hour. "
+    "Counts are as of the last sweep (one sweep a minute). A caller of one tenant gets only the counts and problems "
+    "of that tenant.",
     parameters=(
         Parameter(
             name="tenant",
@@ -65,8 +65,7 @@ async def dashboard_metrics_read(request: Request) -> func.HttpResponse:
     scope=Scope.READ,
     tag="dashboard",
     summary="Get a document's lane",
-    description="Returns the lane that a new job of this tenant and document gets now. The function that assigns the "
-    "lanes of jobs decides. Creates nothing.",
+    description="Returns the lane that a new job of this tenant and document gets now. Creates nothing.",
     parameters=(
         Parameter(
             name="tenant",
@@ -99,9 +98,11 @@ async def routing_read(request: Request) -> func.HttpResponse:
     doc_id, mode = params.get("doc_id"), params.get("mode")
     mode = OLDER_MODES.get(mode, mode) if mode is not None else None
     if mode not in (None, *_MODES):
-        raise RequestError(ProblemCode.ROUTING_INVALID, f"mode must be one of {', '.join(_MODES)}")
+        raise RequestError(ProblemCode.ROUTING_INVALID, f"mode must be one of {', '.join(_MODES)}, not {excerpt(mode)}")
     if doc_id is not None and not (doc_id.strip() and len(doc_id) <= _MAX_NAME):
-        raise RequestError(ProblemCode.ROUTING_INVALID, f"doc_id must have 1 to {_MAX_NAME} characters")
+        raise RequestError(
+            ProblemCode.ROUTING_INVALID, f"doc_id must have 1 to {_MAX_NAME} characters, not {excerpt(doc_id)}"
+        )
     settings = context.settings
     try:
         decision = decide_lane_of(

@@ -11,6 +11,7 @@ from shared.api.webhook import Delivery, DeliveryPage
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import in_path, in_query
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState
+from shared.errors import excerpt
 from shared.operations.webhooks import webhooks
 from shared.webhook_refusals import DeliveryNotFound
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, page
@@ -43,7 +44,9 @@ async def _deliveries(request: Request) -> func.HttpResponse:
     limit, _ = page(request.http)
     given = request.http.params.get("state")
     if given is not None and given not in {*DeliveryState}:
-        raise RequestError(ProblemCode.STATE_INVALID, f"state must be one of {', '.join(DeliveryState)}")
+        raise RequestError(
+            ProblemCode.STATE_INVALID, f"state must be one of {', '.join(DeliveryState)}, not {excerpt(given)}"
+        )
     found, following = await webhooks.list_deliveries(
         context,
         tenant,

@@ -16,6 +16,7 @@ from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.events.event_types import PublicType
 from shared.core.filters import parse_label
 from shared.core.jobs.routing import normalise
+from shared.errors import excerpt
 from shared.operations.events.read_feed import EARLIEST, LATEST, MAX_LOOKED_AT, EventFilter, follow_feed
 from shared.operations.events.read_feed import FeedPage as Page
 from shared.operations.jobs.read_history import read_job
@@ -36,10 +37,9 @@ EVENTS = Route(
     tag="events",
     summary="List a tenant's events",
     description="CloudEvents of the tenant's jobs, quotas, incidents and webhooks: exactly once, ordered per "
-    "subject, numbered without gaps. `next` is always set. Pass `next` as `after` to get the events that "
-    f"follow. A call with a filter reads at most {MAX_LOOKED_AT:,} events, so its page can be short or "
-    f"empty.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. Default for "
-    "streams: new events only, unless `after` or `Last-Event-ID` is set.",
+    f"subject, numbered without gaps. A call with a filter reads at most {MAX_LOOKED_AT:,} events, so its page can be "
+    f"short or empty.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. Default for "
+    "streams: new events only.",
     streams=True,
     parameters=(
         in_query(
@@ -214,10 +214,12 @@ def _filter_of(req: func.HttpRequest) -> EventFilter:
     given = req.params.get("types")
     types = [each.strip() for each in given.split(",")] if given is not None else None
     if types is not None and not {*types} <= {*PublicType}:
-        raise RequestError(ProblemCode.TYPES_INVALID, f"types must be one or more of {', '.join(PublicType)}")
+        raise RequestError(
+            ProblemCode.TYPES_INVALID, f"types must be one or more of {', '.join(PublicType)}, not {excerpt(given)}"
+        )
     terminal = req.params.get("terminal", "false")
     if terminal not in ("true", "false"):
-        raise RequestError(ProblemCode.TERMINAL_INVALID, "terminal must be true or false")
+        raise RequestError(ProblemCode.TERMINAL_INVALID, f"terminal must be true or false, not {excerpt(terminal)}")
     label = parse_label("label", req.params["label"]) if "label" in req.params else None
     return EventFilter(
         types=frozenset(map(PublicType, types)) if types is not None else None,

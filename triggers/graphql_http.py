@@ -74,10 +74,8 @@ def schema() -> str:
     tag="graphql",
     summary="Run a GraphQL operation",
     description="Runs one query or subscription of the schema at `/v1/schema.graphql`. A field returns the same data "
-    f"as the route of the same name. Maximum {MAX_BODY_BYTES:,} bytes per request and {MAX_LINES} items per list. An "
-    f"invalid document and a refused field return 200 with `errors`.\n\nWith `Accept: {EVENT_STREAM}` the response "
-    "follows GraphQL over SSE (distinct connections mode). Subscriptions require this header. The response to a "
-    "subscription ends without `complete`, so that the client reconnects.",
+    f"as the route of the same name. An invalid document and a refused field return 200 with `errors`. Subscriptions "
+    f"require `Accept: {EVENT_STREAM}` and follow GraphQL over SSE (distinct connections mode).",
     body=QueryRequest,
     body_required=True,
     responses={200: QueryAnswer},

@@ -60,9 +60,8 @@ _act_route = partial(
     function="incidents_list",
     path="v1/incidents",
     summary="List incidents",
-    description="Lists incidents, most recently opened first. `state=OPEN` as the only filter needs one query of the "
-    f"ledger for any number of tenants. A call reads at most {MAX_READ_MORE} rows more than it returns. If fewer "
-    "than `limit` of these rows match, the page is short or empty, with `partial` and `next`.",
+    description=f"Lists incidents, most recently opened first. A call reads at most {MAX_READ_MORE} rows more than it "
+    "returns. If fewer than `limit` of these rows match, the page is short or empty, with `partial` and `next`.",
     parameters=(*query_parameters(IncidentFilter), *PAGE),
     responses={200: IncidentPage},
     problems=(*filter_problems(IncidentFilter), *PAGE_PROBLEMS),
@@ -96,7 +95,8 @@ async def _read(request: Request) -> func.HttpResponse:
     function="incident_resolve",
     path="v1/incidents/{incidentId}:resolve",
     summary="Resolve an incident",
-    description="The incident's job, if any, stays a dead letter. Idempotent: a repeated request changes nothing.",
+    description="Closes the incident. Its job, if any, stays a dead letter. Idempotent: a repeated request changes "
+    "nothing.",
     problems=_ACT_PROBLEMS,
 )
 async def _resolve(request: Request) -> func.HttpResponse:
@@ -127,7 +127,8 @@ async def _retry(request: Request) -> func.HttpResponse:
     function="incident_dismiss",
     path="v1/incidents/{incidentId}:dismiss",
     summary="Dismiss an incident",
-    description="The incident's job, if any, leaves the dead letters. Idempotent: a repeated request changes nothing.",
+    description="Closes the incident. Its job, if any, leaves the dead letters. Idempotent: a repeated request changes "
+    "nothing.",
     problems=_ACT_PROBLEMS,
 )
 async def _dismiss(request: Request) -> func.HttpResponse:

@@ -28,6 +28,7 @@ from shared.core.filters import JobFilter
 from shared.core.jobs.as_of import rebuild_as_of
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus
+from shared.errors import excerpt
 from shared.operations.gates.waiting import read_position
 from shared.operations.jobs.backlog import directives_ahead
 from shared.operations.jobs.dead_letters import list_dead_letters
@@ -67,8 +68,8 @@ route = partial(Route, scope=Scope.READ, tag="jobs")
     method="GET",
     path="v1/jobs",
     summary="List jobs",
-    description="Lists jobs, newest first. Eventually consistent: an item is as of event `seq`. If the job has not "
-    f"ended, the item can be one sweep (one minute) old.\n\n{_PARTIAL}",
+    description="Lists jobs, newest first. Eventually consistent: the item of a job that has not ended can be one "
+    f"sweep (one minute) old.\n\n{_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: JobPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
@@ -116,7 +117,8 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     """Returns the job as it was after event `given`, with that event under `as_of`. Raises RequestError (400, 404)."""
     if not given.isdecimal() or len(given) > MAX_SEQ_DIGITS or int(given) < 1:
-        raise RequestError(ProblemCode.AS_OF_INVALID, "asOf must be an event number, from 1")
+        detail = f"asOf must be an event number of at least 1, not {excerpt(given)}"
+        raise RequestError(ProblemCode.AS_OF_INVALID, detail)
     record, events = await read_history(request.context(), job_id_of(request.http))
     try:
         at = rebuild_as_of(record, events, int(given))
@@ -146,8 +148,7 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}/events",
     summary="List a job's events",
     description=f"Lists events, oldest first. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent "
-    "events. Default for streams: new events only, unless `after` or `Last-Event-ID` is set. The stream returns 204 "
-    "if the job has ended and no event follows.",
+    "events. Default for streams: new events only. A stream returns 204 if the job has ended and no event follows.",
     streams=True,
     parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
     responses={200: EventPage, 204: None},
@@ -224,7 +225,7 @@ async def _job_dependencies(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/jobs/{jobId}/audit",
     summary="Get a job's audit bundle",
-    description="Returns the evidence of every transition of the job. Store the bundle byte for byte. `lucius audit "
+    description="Returns the evidence of every transition of the job. Store the bundle unchanged. `lucius audit "
     "verify` verifies the bundle offline.",
     parameters=(JOB_ID,),
     responses={200: AuditBundle},
@@ -261,8 +262,7 @@ async def _job_receipt(request: Request) -> func.HttpResponse:
     scope=Scope.READ,
     tag="dead letters",
     summary="List dead letters",
-    description="Failed jobs that are neither redriven nor dismissed, most recent first. `POST "
-    f"/v1/jobs/{{jobId}}:redrive` redrives a dead letter. {_PARTIAL}",
+    description=f"Lists failed jobs that are neither redriven nor dismissed, most recent first. {_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: DeadLetterPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),

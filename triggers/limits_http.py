@@ -31,8 +31,8 @@ _PROBLEMS = (
     GateNotFound,
 )
 _WHOSE = (
-    "Name exactly one quota: the quota of a tenant, of a job type of the tenant, or of a source of the tenant. "
-    "Operators can also name a quota over all tenants: by `name`, by `service`, or by `job_type` without a tenant."
+    "Name exactly one quota: of a tenant, or of a job type or source of the tenant. Operators can also name a quota "
+    "over all tenants: by `name`, by `service`, or by `job_type` without a tenant."
 )
 
 _Act = Callable[[Context, Orchestrations, Gate, By, Resume], Awaitable[Changed]]

@@ -41,12 +41,10 @@ ORCHESTRATE = Route(
     tag="jobs",
     summary="Submit jobs",
     description=(
-        "Submitting is idempotent: requests with the same `idempotency_key` and body return the same job. Without a "
-        "key, the body alone identifies the request. With `dryRun` the request writes nothing. An NDJSON body has one "
-        "job request per line, each with its own outcome.\n\nWith `Prefer: wait=N` the request returns 200 "
-        "with the job if the job ends within N seconds, otherwise 202. A process delays at most "
-        f"{MAX_WAITERS} responses, and at most {MAX_WAITERS // 2} of one tenant. Beyond these limits "
-        "the response is immediate."
+        "Submitting is idempotent: requests with the same `idempotency_key`, by default the body, return the same "
+        "job. An NDJSON body has one job request per line, each with its own outcome.\n\nWith `Prefer: wait=N` the "
+        "request returns 200 with the job if the job ends within N seconds, otherwise 202. Beyond "
+        f"{MAX_WAITERS} waiting requests in a process, or {MAX_WAITERS // 2} of one tenant, the response is immediate."
     ),
     parameters=(DRY_RUN, PREFER),
     body=Envelope,

@@ -50,7 +50,7 @@ async def _protocols_read(request: Request) -> func.HttpResponse:
     summary="List a protocol's versions",
     every_tenant=True,
     description="Lists each version that the app has ever loaded, with the number of jobs in flight. A sweep counts "
-    "these jobs, so the count is about a minute old. The request makes two queries of tables and reads no job.",
+    "these jobs, so the count is about a minute old.",
     parameters=(_ID,),
     responses={200: ProtocolVersions},
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),

@@ -144,8 +144,8 @@ async def _read(request: Request) -> func.HttpResponse:
     path="v1/quotas/{gate}",
     summary="Update a quota's limits",
     description="Applies a JSON merge patch (RFC 7396). Operators only. Jobs that fit the new limits start "
-    "immediately. Running jobs continue.\n\nWith `dryRun` the response has the number of jobs that the change admits, "
-    "and the number of jobs that continue to wait.",
+    "immediately, and running jobs continue. With `dryRun` the response has the number of jobs that the change "
+    "admits, and the number of jobs that continue to wait.",
     parameters=(GATE, *NAMES, NAME, IF_MATCH, DRY_RUN),
     body=RuleChange,
     body_required=True,
@@ -217,8 +217,7 @@ async def _waiting(request: Request) -> func.HttpResponse:
     path="v1/quotas/{gate}/log",
     summary="List a quota's changes",
     description="Lists changes, oldest first. Only callers who see all tenants can read the log of a quota over all "
-    "tenants. LUCIUS deletes entries older than `LUCIUS_CHANGE_LOG_DAYS`, except the last of these entries. So the "
-    "first entry of a log can have a number above 1.",
+    "tenants. LUCIUS deletes entries older than `LUCIUS_CHANGE_LOG_DAYS`, except the last of these entries.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, refusals.QuotaForbidden),

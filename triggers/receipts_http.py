@@ -9,6 +9,7 @@ from shared.api.receipt import ReceiptSums
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route, in_query
 from shared.core.filters import JobFilter
+from shared.errors import excerpt
 from shared.operations.usage.sum_receipts import MAX_JOBS, Grouping, sum_receipts
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, page
@@ -16,9 +17,7 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
 
-BY = in_query(
-    "by", {"enum": [each.value for each in Grouping]}, "Key of additional sums: job type, source or priority."
-)
+BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Additional sums per job type, source or priority.")
 
 
 @Route(
@@ -41,7 +40,7 @@ async def _receipts_sum(request: Request) -> func.HttpResponse:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant_id=...")
     by = request.http.params.get("by")
     if by is not None and by not in list(Grouping):
-        raise RequestError(ProblemCode.BY_INVALID, f"by must be one of {', '.join(Grouping)}")
+        raise RequestError(ProblemCode.BY_INVALID, f"by must be one of {', '.join(Grouping)}, not {excerpt(by)}")
     grouping = Grouping(by) if by is not None else None
     sums, found = await sum_receipts(request.context(), job_filter, after=position or None, limit=limit, by=grouping)
     response = ReceiptSums(

@@ -12,6 +12,7 @@ from shared.api.rejected import RejectedLine, RejectedMessage, RejectedPage, Wha
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Route, in_path, in_query
 from shared.core.jobs.routing import normalise
+from shared.errors import excerpt
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
 from shared.refusals import RejectedNotFound, StillNotApplicable, TenantForbidden
@@ -36,7 +37,7 @@ _route = partial(Route, scope=Scope.ADMIN, tag="rejected messages")
     method="GET",
     path="v1/rejected",
     summary="List rejected messages",
-    description="Messages that no job could accept in the last 90 days, newest first.",
+    description="Lists messages that no job could accept in the last 90 days, newest first.",
     parameters=(TENANT, DATE, *PAGE),
     responses={200: RejectedPage},
     problems=(ProblemCode.DATE_INVALID, *PAGE_PROBLEMS, TenantForbidden),
@@ -101,5 +102,5 @@ def _date(req: func.HttpRequest) -> date | None:
     try:
         return datetime.strptime(given, "%Y-%m-%d").date()  # noqa: DTZ007  a day of the UTC calendar has no zone
     except ValueError:
-        detail = "date must be a day of the UTC calendar as YYYY-MM-DD"
+        detail = f"date must be a day of the UTC calendar as YYYY-MM-DD, not {excerpt(given)}"
         raise RequestError(ProblemCode.DATE_INVALID, detail) from None

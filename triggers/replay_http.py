@@ -38,11 +38,9 @@ _KEY = in_header(
     durable_client=True,
     tag="jobs",
     summary="Replay a job",
-    description="Creates a new job that runs every step of a job that has ended or is archived. The new job has the "
-    "original's plan and the current policy for references. The output of the new job stays in the tenant's "
-    "workspace. The new job calls no callback URL and waits for no job.\n\nIdempotent by `Idempotency-Key`, or by "
-    "the body: repeating the request returns the same new job. The original gets the event `job.replayed`, unless "
-    "the original is archived.",
+    description="Creates a new job that runs every step of an ended or archived job, with the original's plan and the "
+    "current policy for references. The output stays in the tenant's workspace. The new job calls no callback URL "
+    "and waits for no job. Idempotent: repeating the request returns the same new job.",
     parameters=(JOB_ID, _KEY),
     body=ReplayBody,
     body_required=True,

@@ -13,6 +13,7 @@ from shared.api.run import ArtifactLink, RunArtifact, RunArtifacts
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Route, in_path, in_query
+from shared.errors import excerpt
 from shared.operations.jobs.runs import Run, link_artifact
 from shared.refusals import JobNotFound
 from triggers.callbacks_http import CALLBACK_PROBLEMS, IDEMPOTENCY_KEY, receive_reply
@@ -43,9 +44,9 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     path="v1/runs/{jobId}/logs",
     summary="Get a run's log",
     description="Output of the program in the order of the run's attempts, each byte once. The default response is "
-    "text of at most 4 MiB. `Link` with `rel=next` has the path of the rest, until the run has ended and the log is "
-    f"complete.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, "
-    "and an event `end` when the run has ended. The request after `end` returns 204.",
+    "text of at most 4 MiB; `Link` with `rel=next` has the path of the rest.\n\n"
+    f"With `Accept: {EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, and an event "
+    "`end` when the run has ended. The request after `end` returns 204.",
     streams=True,
     parameters=(JOB_ID, AFTER, WAIT, LAST_EVENT_ID, TICKET),
     responses={200: "text/plain", 204: None},
@@ -136,5 +137,5 @@ def _attempt(req: func.HttpRequest, run: Run) -> int:
     """Parses the number of an attempt. Raises RequestError (400)."""
     given = req.params.get("attempt", str(run.last_attempt))
     if not (given.isascii() and given.isdecimal() and len(given) <= _MAX_DIGITS and int(given) >= 1):
-        raise RequestError(ProblemCode.ATTEMPT_INVALID, "attempt must be the number of an attempt, from 1")
+        raise RequestError(ProblemCode.ATTEMPT_INVALID, f"attempt must be a number of at least 1, not {excerpt(given)}")
     return int(given)

@@ -15,7 +15,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.archive_refusals import PurgeForbidden, TenantLive
 from shared.core.jobs.routing import normalise
-from shared.operations.bulks.purge_tenant import MAX_COUNTED, preview_purge, start_purge
+from shared.operations.bulks.purge_tenant import preview_purge, start_purge
 from triggers.bulk_http import accepted
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.problems import RequestError
@@ -40,7 +40,7 @@ class PurgePreview(Response):
     dryRun: Literal[True]
     tenant: str
     living: int
-    """Number of jobs that have not ended. If there are any, a purge is refused."""
+    """Number of jobs that have not ended. A purge requires 0."""
     jobs: int
     """Number of jobs that have ended, including archived jobs."""
 
@@ -52,13 +52,10 @@ class PurgePreview(Response):
     scope=Scope.ADMIN,
     tag="admin",
     summary="Delete a tenant's data",
-    description="Operators only. Deletes the tenant's data as a bulk operation with the action `purge`. The "
-    "data are jobs, archived jobs, idempotency records, events, webhooks, incidents, quotas, usage, bulk operations "
-    "and rejected messages.\n\nA tenant with jobs that have not ended cannot be purged. If a job is submitted during "
-    "the purge, "
-    "the job and the tenant's quotas, webhooks, events and usage stay, and `refused` counts the job. Idempotent: "
-    "while a purge runs, repeating the request returns the same purge. With `dryRun` the request counts the jobs, up "
-    f"to {MAX_COUNTED:,}, and deletes nothing.",
+    description="Operators only. Deletes the tenant's jobs, archived jobs, idempotency records, events, webhooks, "
+    "incidents, quotas, usage, bulk operations and rejected messages, as a bulk operation. All jobs must have ended. "
+    "If a job is submitted during the purge, the job and the tenant's quotas, webhooks, events and usage stay.\n\n"
+    "Idempotent: while a purge runs, repeating the request returns the same purge.",
     body=PurgeBody,
     body_required=True,
     responses={202: Bulk, 200: PurgePreview},

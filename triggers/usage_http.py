@@ -13,6 +13,7 @@ from shared.apidocs.route import Route, in_query
 from shared.core.filters import parse_instant
 from shared.core.jobs.routing import normalise
 from shared.core.usage import Axis
+from shared.errors import excerpt
 from shared.operations.gates import admission_turns
 from shared.operations.usage.read_usage import DEFAULT_SINCE, FARTHEST, MAX_ROWS, read_usage
 from shared.refusals import FilterInvalid, TenantForbidden
@@ -27,7 +28,7 @@ SINCE = in_query(
     {"type": "string", "format": "date-time"},
     f"First hour. Default: {DEFAULT_SINCE.days * 24} hours ago. Earliest: {FARTHEST.days} days ago.",
 )
-BY = in_query("by", {"enum": [each.value for each in Axis]}, "Key of additional sums: job type, source or hour.")
+BY = in_query("by", {"enum": [each.value for each in Axis]}, "Additional sums per job type, source or hour.")
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, TenantForbidden)
 
 _route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
@@ -37,8 +38,8 @@ _route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
     function="usage_read",
     path="v1/usage",
     summary="Sum a tenant's quota usage",
-    description="Past hours come from hourly rollups, the most recent hours from the job list. If the most recent "
-    f"hours have more than {MAX_ROWS:,} jobs, the response is `partial`.",
+    description="Counts the tenant's jobs by hour of creation. The most recent hours have no rollup yet: if they have "
+    f"more than {MAX_ROWS:,} jobs, the response is `partial`.",
     parameters=(TENANT, SINCE, BY),
     responses={200: UsageReport},
     problems=(*_TENANT_PROBLEMS, ProblemCode.SINCE_INVALID, ProblemCode.BY_INVALID),
@@ -51,7 +52,7 @@ async def _usage(request: Request) -> func.HttpResponse:
         raise FilterInvalid("since", f"must be within the last {FARTHEST.days} days")
     by = params.get("by")
     if by is not None and by not in list(Axis):
-        raise RequestError(ProblemCode.BY_INVALID, f"by must be one of {', '.join(Axis)}")
+        raise RequestError(ProblemCode.BY_INVALID, f"by must be one of {', '.join(Axis)}, not {excerpt(by)}")
     used = await read_usage(context, tenant, since, Axis(by) if by is not None else None)
     report = UsageReport(
         tenant=tenant,

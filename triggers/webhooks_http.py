@@ -77,9 +77,9 @@ route = partial(Route, scope=Scope.ADMIN, tag="webhooks")
     method="POST",
     path="v1/webhooks",
     summary="Create a webhook",
-    description="Sends each event of the tenant to a URL at least once, signed by Standard Webhooks. Only this "
-    "response shows the signing secret. Repeating the request with the same `Idempotency-Key` returns this response "
-    "again.",
+    description="Sends each event of the tenant that matches the filter to a URL at least once, signed by Standard "
+    "Webhooks. Only this response shows the signing secret. Without an `Idempotency-Key`, each request creates another "
+    "webhook.",
     parameters=(TENANT, HOOK_KEY),
     body=NewHook,
     body_required=True,
@@ -169,8 +169,8 @@ async def _change(request: Request) -> func.HttpResponse:
     method="DELETE",
     path="v1/webhooks/{hookId}",
     summary="Delete a webhook",
-    description="Deletes the webhook and its waiting deliveries. The webhook's log of changes is retained for "
-    "`LUCIUS_CHANGE_LOG_DAYS`, or for `LUCIUS_FEED_DAYS` if that is longer.",
+    description="Deletes the webhook and its waiting deliveries. The webhook's log is retained for the longer of "
+    "`LUCIUS_CHANGE_LOG_DAYS` and `LUCIUS_FEED_DAYS`.",
     parameters=(HOOK_ID, TENANT),
     responses={204: None},
     descriptions={204: "The webhook is deleted."},
@@ -203,8 +203,8 @@ async def _test(request: Request) -> func.HttpResponse:
     method="POST",
     path="v1/webhooks/{hookId}:rotate",
     summary="Rotate a webhook's secret",
-    description="Creates a new secret. For 24 hours the old secret signs, too, so that the endpoint can change over "
-    "at any time within these hours. A second rotation within 24 hours ends the oldest secret immediately.",
+    description="Creates a new secret. For 24 hours the old secret signs, too. A second rotation within 24 hours ends "
+    "the oldest secret immediately.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookSecret},
     caching=NO_STORE,
@@ -221,7 +221,7 @@ async def _rotate(request: Request) -> func.HttpResponse:
     method="POST",
     path="v1/webhooks/{hookId}:resume",
     summary="Resume a webhook",
-    description="Continues at the oldest waiting delivery, even if the webhook is disabled or waits for its next "
+    description="Enables the webhook and sends its waiting deliveries now, oldest first, without a wait for the next "
     "probe.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookDetail},

@@ -69,7 +69,7 @@ def read_ticket(text: str, keys: Keys, *, deployment: str, path: str, now: datet
         expires_at=datetime.fromtimestamp(claims["exp"], UTC),
     )
     if ticket.path != path:
-        raise TokenInvalid("the ticket is for another path; create one for this path")
+        raise TokenInvalid("the ticket is for another path; create a ticket for this path")
     if ticket.expires_at <= now:
-        raise TokenInvalid("the ticket has expired")
+        raise TokenInvalid("the ticket has expired; create another ticket")
     return ticket

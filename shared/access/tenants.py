@@ -56,14 +56,17 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # an omitted group might name another tenant
         raise TenantMissing(
-            "the issuer omitted the caller's groups, which exceed its limit; emit only the groups assigned to this API"
+            "the issuer omitted the caller's groups, which exceed the limit of the issuer; let the issuer send only "
+            "the groups that are assigned to this API"
         )
     roles = (role for role in words_of(claims.get("roles")) if role.startswith(_TENANT_ROLE))
     named = {_check_plain(role.removeprefix(_TENANT_ROLE), "roles") for role in roles}
     for claim, tenants in rules.mapped.items():
         named |= {tenants[value] for value in values_of(claims.get(claim)) if value in tenants}
     if len(named) > 1:
-        raise TenantMissing("the token's roles and LUCIUS_AUTH_TENANTS name more than one; grant exactly one")
+        raise TenantMissing(
+            "the token's roles and LUCIUS_AUTH_TENANTS name more than one tenant; grant exactly one tenant"
+        )
     if named:
         return named.pop()
     _check_is_not_everybodys(claims, rules.claim)

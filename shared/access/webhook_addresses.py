@@ -109,8 +109,8 @@ class AddressPolicy:
         if self._is_listed(target):
             if literal is not None and not _allowed_if_listed(literal):
                 raise HookUrlRefused(
-                    "has a link-local, multicast, unspecified or reserved address, or one of Azure itself, which "
-                    "LUCIUS_WEBHOOK_HOSTS cannot allow"
+                    "has a link-local, multicast, unspecified or reserved address, or an address of Azure itself, "
+                    "which LUCIUS_WEBHOOK_HOSTS cannot allow"
                 )
             return target
         if target.scheme != "https":

@@ -20,8 +20,8 @@ from shared.core.records.canonical import jcs_digest
 
 
 class AuditBundle(Response):
-    """Rows and events of a job, in the columns of the ledger, with a digest. Verify the bundle offline, byte for byte
-    as received. A minor version can add columns. A column with its initial value is omitted."""
+    """Rows and events of a job, in the columns of the ledger, with a digest. Store and verify the bundle
+    unchanged. A minor version can add columns. A column with its initial value is omitted."""
 
     format: Literal["lucius-audit/2"]
     taken_at: Instant

@@ -68,7 +68,8 @@ class Explanation(Response):
     stopped_by: str | None = None
     """THROTTLED: the quota, in words. GATED: the dispatch limit."""
     position: int | None = None
-    """THROTTLED: position in the waiting queue, counted to 1,000. Null if further back, or not in the queue yet."""
+    """THROTTLED: position in the waiting queue, counted to 1,000. Null for a later position, or before the job is
+    in the queue."""
     nextEligibleAt: Instant | None = None
     """THROTTLED: estimated start. Null if time alone does not start the job; see `quota_wait`."""
     since: Instant | None

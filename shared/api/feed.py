@@ -100,7 +100,7 @@ class QueryAnswer(Response):
     """GraphQL response. A refused field is null, with an entry in `errors`."""
 
     data: dict[str, Any] | None = None
-    """Data of the selected fields. Absent if document or variables do not match the schema."""
+    """Data of the selected fields. Absent if the document or the variables do not match the schema."""
     errors: list[QueryError] | None = None
 
 

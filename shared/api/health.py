@@ -14,7 +14,7 @@ class Build(Response):
 
     version: str
     commit: str | None
-    """Commit recorded when the app was packaged. Null if none was recorded."""
+    """Commit recorded when the app was packaged. Null if the package has no commit."""
     envelope: str
     """Accepted versions of the job request."""
 

@@ -127,9 +127,9 @@ class Step(Response):
     gated_until: Instant | None = None
     """Time of the next check of the dispatch limit."""
     attempt_deadline_at: Instant | None
-    """Time limit of the current attempt. Null if no service has ACKed the attempt."""
+    """Time when the time limit of the current attempt ends. Null if no service has ACKed the attempt."""
     deadline_at: Instant | None
-    """Total time limit of the step. Null if there is no limit."""
+    """Time when the total time limit of the step ends. Null if there is no limit."""
     due_at: Instant | None
     """Earliest start of the next attempt."""
     retry_cause: FailureCauseName | None
@@ -202,7 +202,7 @@ class Job(Response):
     priority: str
     labels: dict[str, str]
     callback_urls: dict[str, str]
-    """Scheme and host of each URL, by name. The rest is hidden, because it may be a credential."""
+    """Scheme and host of each URL, by name. The rest is hidden, because the rest may be a credential."""
     requested_by: str | None
     requested_at: Instant
     source: str | None
@@ -218,7 +218,7 @@ class Job(Response):
     """Time after which the result may be deleted from the workspace. Null if the job has no result, if the result is
     outside of the workspace, or if the retention of the workspace is unlimited."""
     deadline_at: Instant | None
-    """Total time limit of the job. Null if there is no limit."""
+    """Time when the total time limit of the job ends. Null if there is no limit."""
     first_ack_at: Instant | None
     paused_at: Instant | None
     drained_at: Instant | None

@@ -32,7 +32,7 @@ class Spent(Response):
     dependent_s: float = 0.0
     """Seconds waiting for the job's dependencies."""
     paused_s: float
-    """Seconds that the job was paused by an operator."""
+    """Seconds for which the job was paused."""
     backlog_s: float
     """Seconds after the end of a lease while replies or directives still waited on the lane."""
 
@@ -53,7 +53,7 @@ class Operations(Response):
     replies: Operation
     """Replies received from the bus or by callback."""
     table_writes: Operation
-    """Committed transactions; each is one request."""
+    """Committed transactions. Each transaction is one request."""
     table_reads: Operation
     """Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes. One
     process needs fewer reads. A RESULT more than one minute after its ACK needs one more read. Events without a

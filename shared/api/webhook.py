@@ -74,7 +74,8 @@ class NewHook(RequestBody):
     """A new webhook: URL, filter and format."""
 
     url: _Url
-    """HTTPS URL at port 443 of a named host, or a listed URL. No response shows the full URL."""
+    """HTTPS URL at port 443 of a named host, or a URL of a host in `LUCIUS_WEBHOOK_HOSTS`. No response shows the
+    full URL."""
     format: _Format = "cloudevents"
     """Format of the requests. `cloudevents`: the event itself. `slack`: a message for an incoming webhook of Slack.
     `teams`: a message for a workflow of Teams."""
@@ -102,8 +103,8 @@ class HookChange(RequestBody):
     description: _Description = Field(default_factory=str)
     """Description, one line."""
     enabled: StrictBool = Field(default_factory=lambda: True)
-    """`true` if the webhook receives new events. The webhook never receives the events that occur while it is
-    disabled."""
+    """`true` if the webhook receives new events. Events that occur while the webhook is disabled are never
+    sent."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> HookChange:
@@ -154,10 +155,10 @@ class HookLinks(Response):
     deliveries: str
     log: str
     test: str | None
-    """URL for a POST request that sends a test event. Null if the webhook has no URL."""
+    """Path for a POST request that sends a test event. Null if the webhook has no URL."""
     rotate: str
     resume: str | None
-    """URL for a POST request that resumes the webhook. Null if the webhook is enabled and waits for no probe."""
+    """Path for a POST request that resumes the webhook. Null if the webhook is enabled and waits for no probe."""
 
 
 class Hook(Response):

@@ -17,7 +17,7 @@ _ISSUER = Issuer("prod", "https://lucius.example.com")
 _TEXT: JsonObject = {"type": "string"}
 _NUMBER: JsonObject = {"type": "integer", "minimum": 1}
 _INSTANT = inlined(Instant)
-_JOB_TYPE: JsonObject = {"jobType": {**_TEXT, "description": "Job type, if the event concerns one."}}
+_JOB_TYPE: JsonObject = {"jobType": {**_TEXT, "description": "Job type. Absent if the event concerns no job type."}}
 
 #: additional members of `data`, by the subject of the event
 _ABOUT: dict[str, JsonObject] = {

@@ -84,7 +84,7 @@ class ProblemCode(StrEnum):
     LENGTH_REQUIRED = (
         "LENGTH_REQUIRED",
         411,
-        "The body is chunked, which Azure Functions does not support; send it with a `Content-Length`.",
+        "The body is chunked, which Azure Functions does not support. Send the body with a `Content-Length`.",
     )
     LIMIT_INVALID = "LIMIT_INVALID", 400, "`limit` is not a whole number in the range that `detail` names."
     NOT_JSON = (
@@ -119,7 +119,7 @@ class ProblemCode(StrEnum):
         409,
         "The registry has no protocol of the job type. An operator must add the protocol again.",
     )
-    PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", 404, "Protocol not found."
+    PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", 404, "Protocol not found. `GET /v1/protocols` lists the protocols."
     PURGE_INVALID = "PURGE_INVALID", 400, "The body is not a valid purge request. See `errors`."
     QUERY_INVALID = (
         "QUERY_INVALID",
@@ -151,7 +151,7 @@ class ProblemCode(StrEnum):
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", 404, "No route has this path. Compare the path with the API description."
     ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is invalid for a job request; see `detail`."
     RUN_NOT_FOUND = "RUN_NOT_FOUND", 404, "The job is not a run: the job has no step of type PACK."
-    SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found."
+    SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found. `GET /v1/schemas` lists the schemas."
     SERVICE_GONE = (
         "SERVICE_GONE",
         409,

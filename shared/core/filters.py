@@ -132,12 +132,12 @@ class JobFilter:
     label: tuple[str, str] | None = _parameter(_LABEL, "`key:value`. Jobs whose label `key` is exactly `value`.")
 
     idempotency_key: str | None = _parameter(
-        TEXT, "Job that this idempotency key belongs to. An expired key can belong to a later job, or to no job."
+        TEXT, "Only the job of this idempotency key. An expired key can belong to a later job, or to no job."
     )
     correlation_id: str | None = _parameter(TEXT, "Jobs with this correlation id.")
     archived: bool | None = _parameter(
         _FLAG,
-        "`true` for archived jobs, without `idempotency_key` and `correlation_id`. Default: jobs that are not "
+        "`true`: only archived jobs; not with `idempotency_key` or `correlation_id`. Default: only jobs that are not "
         "archived.",
     )
 

@@ -20,6 +20,7 @@ from shared.access.caller import Caller
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import in_header, in_query
 from shared.core.jobs.job import Record
+from shared.errors import excerpt
 from shared.operations.process.context import Context
 from shared.operations.process.waiters import LastEvent, Tail, Waiters
 from shared.ports.ledger import Stored
@@ -67,10 +68,12 @@ PREFER = in_header(
 
 def until_of(req: func.HttpRequest) -> Until:
     """Returns the event that ends the wait. Raises RequestError (400)."""
+    given = req.params.get("until", Until.CHANGED)
     try:
-        return Until(req.params.get("until", Until.CHANGED))
+        return Until(given)
     except ValueError:
-        raise RequestError(ProblemCode.WAIT_INVALID, f"until must be one of: {', '.join(Until)}") from None
+        detail = f"until must be one of {', '.join(Until)}, not {excerpt(given)}"
+        raise RequestError(ProblemCode.WAIT_INVALID, detail) from None
 
 
 def preferred_wait_of(req: func.HttpRequest) -> int | None:
@@ -93,7 +96,7 @@ def wait_of(req: func.HttpRequest) -> int:
     """Returns the seconds of `wait`; 0 without the parameter. Raises RequestError (400)."""
     given = req.params.get("wait", "0")
     if not (given.isascii() and given.isdecimal() and len(given) <= 3 and int(given) <= MAX_WAIT_S):
-        detail = f"wait must be a whole number of seconds from 0 to {MAX_WAIT_S}"
+        detail = f"wait must be a whole number of seconds from 0 to {MAX_WAIT_S}, not {excerpt(given)}"
         raise RequestError(ProblemCode.WAIT_INVALID, detail)
     return int(given)
 

@@ -11,6 +11,7 @@ import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route, in_path, in_query
+from shared.errors import excerpt
 from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
 
@@ -67,9 +68,10 @@ DRY_RUN = in_query(
 
 def dry_run_of(req: func.HttpRequest) -> bool:
     """Returns the value of `dryRun`. Raises RequestError (400)."""
-    given = {"true": True, "false": False}.get(req.params.get("dryRun", "false").lower())
+    text = req.params.get("dryRun", "false")
+    given = {"true": True, "false": False}.get(text.lower())
     if given is None:
-        raise RequestError(ProblemCode.DRY_RUN_INVALID, "dryRun must be true or false")
+        raise RequestError(ProblemCode.DRY_RUN_INVALID, f"dryRun must be true or false, not {excerpt(text)}")
     return given
 
 

@@ -58,7 +58,7 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
         ProblemCode.NOT_STORABLE, "the ledger cannot store a value of this request; change the values"
     ),
     errors.DataLost: _fault(
-        ProblemCode.DATA_LOST, "a stored part of the job or message is gone; only an operator can restore it"
+        ProblemCode.DATA_LOST, "a stored part of the job or message is gone; only an operator can restore the part"
     ),
     errors.Undecodable: _unavailable(
         "a stored row is invalid, or from a later release; repeat the request, and report the correlation_id if the "

@@ -22,11 +22,11 @@ class JobFilter(TypedDict, total=False):
     label: str | None
     """`key:value`. Jobs whose label `key` is exactly `value`."""
     idempotency_key: str | None
-    """Job that this idempotency key belongs to. An expired key can belong to a later job, or to no job."""
+    """Only the job of this idempotency key. An expired key can belong to a later job, or to no job."""
     correlation_id: str | None
     """Jobs with this correlation id."""
     archived: bool | None
-    """`true` for archived jobs, without `idempotency_key` and `correlation_id`. Default: jobs that are not archived."""
+    """`true`: only archived jobs; not with `idempotency_key` or `correlation_id`. Default: only jobs that are not archived."""
 
 
 class IncidentFilter(TypedDict, total=False):

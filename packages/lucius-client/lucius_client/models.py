@@ -34,8 +34,8 @@ class ArtifactLink(Message):
 
 class AuditBundle(Message):
     """
-    Rows and events of a job, in the columns of the ledger, with a digest. Verify the bundle offline, byte for byte
-    as received. A minor version can add columns. A column with its initial value is omitted.
+    Rows and events of a job, in the columns of the ledger, with a digest. Store and verify the bundle
+    unchanged. A minor version can add columns. A column with its initial value is omitted.
     """
 
     format: Literal["lucius-audit/2"]
@@ -100,7 +100,7 @@ class Build(Message):
 
     version: str
     commit: Annotated[
-        str | None, Field(description="Commit recorded when the app was packaged. Null if none was recorded.")
+        str | None, Field(description="Commit recorded when the app was packaged. Null if the package has no commit.")
     ]
     envelope: Annotated[str, Field(description="Accepted versions of the job request.")]
 
@@ -428,7 +428,7 @@ class Envelope(Message):
     doc_id: Annotated[str | None, Field(description="Document id that the tenant uses.")] = None
     callback_urls: Annotated[
         dict[str, str] | None,
-        Field(description="URLs to notify when the job ends. Default: only the tenant's webhooks and feed."),
+        Field(description="URLs to notify when the job ends, in addition to the tenant's webhooks and feed."),
     ] = None
     correlation_id: Annotated[
         str | None,
@@ -536,13 +536,14 @@ class HookLinks(Message):
     deliveries: str
     log: str
     test: Annotated[
-        str | None, Field(description="URL for a POST request that sends a test event. Null if the webhook has no URL.")
+        str | None,
+        Field(description="Path for a POST request that sends a test event. Null if the webhook has no URL."),
     ]
     rotate: str
     resume: Annotated[
         str | None,
         Field(
-            description="URL for a POST request that resumes the webhook. Null if the webhook is enabled and waits for no probe."
+            description="Path for a POST request that resumes the webhook. Null if the webhook is enabled and waits for no probe."
         ),
     ]
 
@@ -701,7 +702,7 @@ class Operations(Message):
 
     directives: Annotated[Operation, Field(description="Directives sent to the bus.")]
     replies: Annotated[Operation, Field(description="Replies received from the bus or by callback.")]
-    table_writes: Annotated[Operation, Field(description="Committed transactions; each is one request.")]
+    table_writes: Annotated[Operation, Field(description="Committed transactions. Each transaction is one request.")]
     table_reads: Annotated[
         Operation,
         Field(
@@ -979,9 +980,7 @@ class PurgePreview(Message):
 
     dryRun: Literal[True]
     tenant: str
-    living: Annotated[
-        int, Field(description="Number of jobs that have not ended. If there are any, a purge is refused.")
-    ]
+    living: Annotated[int, Field(description="Number of jobs that have not ended. A purge requires 0.")]
     jobs: Annotated[int, Field(description="Number of jobs that have ended, including archived jobs.")]
 
 
@@ -1377,7 +1376,7 @@ class Spent(Message):
         ),
     ] = 0.0
     dependent_s: Annotated[float, Field(description="Seconds waiting for the job's dependencies.")] = 0.0
-    paused_s: Annotated[float, Field(description="Seconds that the job was paused by an operator.")]
+    paused_s: Annotated[float, Field(description="Seconds for which the job was paused.")]
     backlog_s: Annotated[
         float,
         Field(description="Seconds after the end of a lease while replies or directives still waited on the lane."),
@@ -1400,7 +1399,7 @@ class StepReceipt(Message):
         ),
     ] = 0.0
     dependent_s: Annotated[float, Field(description="Seconds waiting for the job's dependencies.")] = 0.0
-    paused_s: Annotated[float, Field(description="Seconds that the job was paused by an operator.")]
+    paused_s: Annotated[float, Field(description="Seconds for which the job was paused.")]
     backlog_s: Annotated[
         float,
         Field(description="Seconds after the end of a lease while replies or directives still waited on the lane."),
@@ -2156,7 +2155,9 @@ class QueryAnswer(Message):
 
     data: Annotated[
         dict[str, Any] | None,
-        Field(description="Data of the selected fields. Absent if document or variables do not match the schema."),
+        Field(
+            description="Data of the selected fields. Absent if the document or the variables do not match the schema."
+        ),
     ] = None
     errors: list[QueryError] | None = None
 
@@ -2467,10 +2468,13 @@ class Step(Message):
     )
     attempt_deadline_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time limit of the current attempt. Null if no service has ACKed the attempt."),
+        Field(
+            description="Time when the time limit of the current attempt ends. Null if no service has ACKed the attempt."
+        ),
     ]
     deadline_at: Annotated[
-        AwareDatetime | None, Field(description="Total time limit of the step. Null if there is no limit.")
+        AwareDatetime | None,
+        Field(description="Time when the total time limit of the step ends. Null if there is no limit."),
     ]
     due_at: Annotated[AwareDatetime | None, Field(description="Earliest start of the next attempt.")]
     retry_cause: Annotated[
@@ -2649,7 +2653,7 @@ class Explanation(Message):
     position: Annotated[
         int | None,
         Field(
-            description="THROTTLED: position in the waiting queue, counted to 1,000. Null if further back, or not in the queue yet."
+            description="THROTTLED: position in the waiting queue, counted to 1,000. Null for a later position, or before the job is\nin the queue."
         ),
     ] = None
     nextEligibleAt: Annotated[
@@ -2715,7 +2719,9 @@ class Job(Message):
     labels: dict[str, str]
     callback_urls: Annotated[
         dict[str, str],
-        Field(description="Scheme and host of each URL, by name. The rest is hidden, because it may be a credential."),
+        Field(
+            description="Scheme and host of each URL, by name. The rest is hidden, because the rest may be a credential."
+        ),
     ]
     requested_by: str | None
     requested_at: AwareDatetime
@@ -2738,7 +2744,8 @@ class Job(Message):
         ),
     ]
     deadline_at: Annotated[
-        AwareDatetime | None, Field(description="Total time limit of the job. Null if there is no limit.")
+        AwareDatetime | None,
+        Field(description="Time when the total time limit of the job ends. Null if there is no limit."),
     ]
     first_ack_at: AwareDatetime | None
     paused_at: AwareDatetime | None

@@ -181,7 +181,9 @@ class JobReplayed(JobPayload, total=False):
 
 
 class StepProgress(JobPayload, total=False):
-    progress: Annotated[Bounded[Any], Field(description="Progress that the service reported. Set if it changed.")]
+    progress: Annotated[
+        Bounded[Any], Field(description="Progress that the service reported. Set if the progress changed.")
+    ]
 
 
 class StepCompleted(JobPayload, total=False):

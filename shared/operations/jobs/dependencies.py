@@ -74,7 +74,7 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
     if failed and job.on_dependency_failure == "fail":
         detail = (
             f"cannot redrive job {job.job_id}: dependencies did not succeed or do not exist: {', '.join(failed)}; "
-            "redrive the failed ones first, or set ignoreDependencies"
+            "redrive these dependencies first, or set ignoreDependencies"
         )
         raise NotRedrivable(Reason.DEPENDENCY_FAILED, detail)
     return found

@@ -100,7 +100,9 @@ def _protocol(name: str, text: str, schemas: Mapping[str, Any], services: Mappin
     protocol = build_protocol(source, definition, schemas, services)
     protocol_id, version = protocol.key
     if name not in (protocol_id, f"{protocol_id}:{version}"):
-        raise ProtocolError(f"{source}: the key of this definition is {_PROTOCOLS}{protocol_id}, or with :{version}")
+        raise ProtocolError(
+            f"{source}: the key of this definition must be {_PROTOCOLS}{protocol_id}, with or without :{version}"
+        )
     return protocol
 
 

@@ -32,7 +32,7 @@ def test_a_schema_of_the_store_comes_before_the_packaged_one() -> None:
     ("bad", "words"),
     [
         ({"lucius:protocols:ocr": "{"}, "not JSON"),
-        (ocr(protocol_id="other"), "the key of this definition is lucius:protocols:other"),
+        (ocr(protocol_id="other"), "the key of this definition must be lucius:protocols:other"),
         (ocr(steps=[]), "steps"),
         (ocr(steps=[{"step_id": "a", "step_type": "A", "service": "nobody"}]), "no subscription"),
         (ocr() | {"lucius:schemas:steps/ocr.schema.json": "{"}, "not JSON"),
