@@ -71,7 +71,7 @@ def _route(action: str, body: type[Resume], summary: str, description: str) -> C
     "pause",
     Pause,
     "Hold a quota",
-    "Stops starting jobs. Running jobs continue. The response has the number of running and of waiting jobs.",
+    "Stops starting jobs. Running jobs continue.",
 )
 async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Pause)

@@ -53,7 +53,7 @@ class PurgePreview(Response):
     tag="admin",
     summary="Delete a tenant's data",
     description="Operators only. Deletes the tenant's jobs, archived jobs, idempotency records, events, webhooks, "
-    "incidents, quotas, usage, bulk operations and rejected messages, as a bulk operation. All jobs must have ended. "
+    "incidents, quotas, usage, bulk operations and rejected messages, as a bulk operation. "
     "If a job is submitted during the purge, the job and the tenant's quotas, webhooks, events and usage stay.\n\n"
     "Idempotent: while a purge runs, repeating the request returns the same purge.",
     body=PurgeBody,
