@@ -283,7 +283,7 @@ class Delivery(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null if the endpoint responded, or before the first attempt."
+            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt.\n\nReasons without an attempt:\n\n- `KEY_GONE`: the key of the secret no longer exists.\n- `JOB_GONE`: the job of the callback URL is archived or erased.\n- `EXPIRED`: the event is deleted."
         ),
     ]
     took_ms: int | None
@@ -623,7 +623,7 @@ class HookTest(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Reasons without an attempt: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null if the endpoint responded, or before the first attempt."
+            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt.\n\nReasons without an attempt:\n\n- `KEY_GONE`: the key of the secret no longer exists.\n- `JOB_GONE`: the job of the callback URL is archived or erased.\n- `EXPIRED`: the event is deleted."
         ),
     ]
     took_ms: int
