@@ -56,8 +56,8 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # an omitted group might name another tenant
         raise TenantMissing(
-            "the issuer omitted the caller's groups, which exceed the limit of the issuer; let the issuer send only "
-            "the groups that are assigned to this API"
+            "the issuer omitted the caller's groups, which exceed the issuer's limit; let the issuer send only "
+            "groups that are assigned to this API"
         )
     roles = (role for role in words_of(claims.get("roles")) if role.startswith(_TENANT_ROLE))
     named = {_check_plain(role.removeprefix(_TENANT_ROLE), "roles") for role in roles}

@@ -129,8 +129,8 @@ DeliveryError = Annotated[
     str | None,
     Field(
         description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, "
-        "`NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt.\n\n"
-        "Reasons without an attempt:\n\n"
+        "`NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt."
+        "\n\nReasons without an attempt:\n\n"
         "- `KEY_GONE`: the key of the secret no longer exists.\n"
         "- `JOB_GONE`: the job of the callback URL is archived or erased.\n"
         "- `EXPIRED`: the event is deleted.",
