@@ -65,8 +65,8 @@ class FirstLoaded:
                 continue
             name, version = each.key
             refused[each.key] = (
-                f"protocol {name} version {version} differs from its first loaded steps, which stay in "
-                "effect; raise `version`"
+                f"protocol {name} version {version} has other steps than the first loaded steps, "
+                "which stay in effect; raise `version`"
             )
             if known is not None:
                 ramp = {"ramp_percent": each.definition.ramp_percent}
