@@ -129,7 +129,9 @@ async def _redrive(request: Request) -> func.HttpResponse:
 
 async def _redrive_tree(request: Request, context: Context, job_id: str, body: RedriveRequest) -> func.HttpResponse:
     if body.ignoreDependencies:
-        raise RequestError(ProblemCode.REASON_INVALID, "withDependants and ignoreDependencies cannot both be true")
+        raise RequestError(
+            ProblemCode.REASON_INVALID, "withDependants and ignoreDependencies cannot both be true; omit one of them"
+        )
     bulk, replayed = await redrive_tree(
         context, job_id, reason=body.reason, actor=request.caller.actor, key=key_of(request.http)
     )

@@ -49,7 +49,7 @@ async def _usage(request: Request) -> func.HttpResponse:
     now, params = context.clock.now(), request.http.params
     since = parse_instant("since", params["since"]) if "since" in params else now - DEFAULT_SINCE
     if since < now - FARTHEST:
-        raise FilterInvalid("since", f"must be within the last {FARTHEST.days} days")
+        raise FilterInvalid("since", f"must be within the last {FARTHEST.days} days, not {since.isoformat()}")
     by = params.get("by")
     if by is not None and by not in list(Axis):
         raise RequestError(ProblemCode.BY_INVALID, f"by must be one of {', '.join(Axis)}, not {excerpt(by)}")

@@ -57,7 +57,7 @@ def bounded_body(req: func.HttpRequest) -> bytes:
 
 def _check(size: int) -> None:
     if size > MAX_BODY_BYTES:
-        raise BodyTooLarge(f"the body is too large: {size} bytes, maximum {MAX_BODY_BYTES}")
+        raise BodyTooLarge(f"the body is too large: {size} bytes, maximum {MAX_BODY_BYTES}; send a shorter body")
 
 
 def json_body(req: func.HttpRequest) -> bytes:

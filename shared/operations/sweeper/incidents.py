@@ -47,7 +47,9 @@ async def look_at_directory(one: Pass, is_over: IsOver) -> None:
         if not context.process.gate_directory.is_outdated(now):
             one.note_success(DIRECTORY)
         elif context.process.row_faults.note_failure(DIRECTORY, now) >= _OUTAGE:
-            await open_row(context, DIRECTORY, "DIRECTORY_UNREAD", "the sweeper has not read it for five minutes")
+            await open_row(
+                context, DIRECTORY, "DIRECTORY_UNREAD", "the sweeper has not read the directory of quotas for 5 minutes"
+            )
     for row in context.process.gate_directory.unread:
         await open_row(context, row, "ROW_UNDECODABLE", "the row of the directory of quotas is ignored")
 
