@@ -84,15 +84,13 @@ def test_lanes_cost_next_to_nothing_on_a_plan_and_a_fifth_more_on_flex_consumpti
 
 
 def test_the_reply_functions_share_less_time_than_they_take_apart() -> None:
-    """A million 3-step jobs a month with one reply function and 512 MB: both goals are met, and the page has the sums."""
+    """A million 3-step jobs a month meet both goals, and the page has the sums."""
     usd = {name: month(each, 1_000_000).usd for name, each in OPTIONS.items()}
     flex, plan = usd["(a) and (b)"], usd["(e) App Service B1"]
     assert flex <= GOALS["(a) and (b)"]
     assert plan <= GOALS["(e) App Service B1"]
     page = (ROOT / "docs" / "explanation" / "scale.md").read_text()
-    assert (
-        f"A million jobs cost {flex:.0f} USD on Flex Consumption with 512 MB, and {plan:.0f} USD on App" in page
-    )
+    assert f"A million jobs cost {flex:.0f} USD on Flex Consumption with 512 MB, and {plan:.0f} USD on App" in page
     assert usd["(a) and (b)"] < usd["(a) 512 MB"] < usd["as before: 2 GB, 16 reply functions"]
 
 
