@@ -32,7 +32,7 @@ param hosting string
 @description('Required. Size, scale limits and warm instances of the app.')
 param scale scaleType
 
-@description('Required. Backend of Durable Functions. The deployed package must have the host.json of this backend (scripts/package.py). A change of the backend ends all orchestrations. The sweeper then restarts the jobs from the ledger.')
+@description('Required. Backend of Durable Functions, as in the host.json of the deployed package (scripts/package.py). A change of the backend ends all orchestrations. The sweeper then restarts the jobs from the ledger.')
 @allowed([
   'DurableTaskScheduler'
   'AzureStorage'
@@ -93,7 +93,7 @@ param referenceHosts string[]
 @description('Required. Host name of the Service Bus namespace.')
 param serviceBusNamespace string
 
-@description('Required. Host name of another Service Bus namespace with the topic of public events. The app must have the right to send to this topic (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
+@description('Required. Host name of another Service Bus namespace for public events (docs/guides/optional-features.md). Empty means the namespace of this template.')
 param eventsNamespace string
 
 @description('Required. Functions that read replies. `Shared` means one function for all lanes. `Lanes` means one function for each lane.')

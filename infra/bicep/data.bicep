@@ -40,14 +40,14 @@ param softDeleteDays int
 @maxValue(36500)
 param workspaceRetentionDays int
 
-@description('Required. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, and these logs cost more than the requests.')
+@description('Required. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, which costs more than the requests.')
 @allowed([
   'Deletes'
   'All'
 ])
 param storageRequestLogs string
 
-@description('Required. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+@description('Required. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The deploying identity then needs the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
 param lockLedger bool
 
 @description('Required. `true` if the runtime needs queues, as with the AzureStorage backend.')

@@ -67,7 +67,7 @@ param existingResourceGroup bool = false
 
 @description('Optional. Tags of each resource, in addition to those of azd and cost reports.')
 param tags {
-  @description('Optional. A tag.')
+  @description('Optional. Value of the tag with this name.')
   *: string
 } = {}
 
@@ -84,7 +84,7 @@ param hosting string = 'FlexConsumption'
 @description('Optional. Size, scale limits and warm instances of the app.')
 param scale scaleType = {}
 
-@description('Optional. Backend of Durable Functions. The deployed package must have the host.json of this backend (scripts/package.py). A change of the backend ends all orchestrations. The sweeper then restarts the jobs from the ledger.')
+@description('Optional. Backend of Durable Functions, as in the host.json of the deployed package (scripts/package.py). A change of the backend ends all orchestrations. The sweeper then restarts the jobs from the ledger.')
 @allowed([
   'DurableTaskScheduler'
   'AzureStorage'
@@ -151,7 +151,7 @@ param dashboardClientId string = ''
 
 // ---------------------------------------------------------------- bus, storage, protocols
 
-@description('Optional. Tier of Service Bus. Network isolation always uses Premium, because private endpoints require it.')
+@description('Optional. Tier of Service Bus. Network isolation always uses Premium.')
 @allowed([
   'Standard'
   'Premium'
@@ -168,17 +168,17 @@ param serviceBusSku string = 'Standard'
 ])
 param serviceBusCapacity int = 1
 
-@description('Optional. Host name of another Service Bus namespace with the topic of public events. The app must have the right to send to this topic (docs/guides/optional-features.md, Public events). Empty means the namespace of this template.')
+@description('Optional. Host name of another Service Bus namespace for public events (docs/guides/optional-features.md). Empty means the namespace of this template.')
 param eventsNamespace string = ''
 
-@description('Optional. Functions that read replies (costs: docs/explanation/scale.md). `Shared` forwards all reply topics to one queue, which one function reads. `Lanes` has one function for each of the 16 topics, so replies of one lane do not delay replies of another lane. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
+@description('Optional. Functions that read replies (docs/explanation/scale.md). `Shared` forwards all reply topics to one queue, which one function reads. `Lanes` has one function for each of the 16 topics. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
 @allowed([
   'Shared'
   'Lanes'
 ])
 param replies string = hosting == 'FlexConsumption' ? 'Shared' : 'Lanes'
 
-@description('Optional. `true` scales each reply lane by its number of replies. This mode requires the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, the app can only send and receive, and a lane gets one more instance at a time while its oldest reply ages.')
+@description('Optional. `true` scales each reply lane by its number of replies. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, a lane gets one more instance at a time.')
 param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
@@ -200,13 +200,13 @@ param workspaceRetentionDays int = 30
 @maxValue(365)
 param softDeleteDays int = 7
 
-@description('Optional. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+@description('Optional. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The deploying identity then needs the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
 param lockLedger bool = false
 
-@description('Optional. `true` creates an App Configuration store, which overrides protocols and modes. If `false`, the packaged protocols are in effect.')
+@description('Optional. `true` creates an App Configuration store for protocols and modes. If `false`, the packaged protocols are in effect.')
 param appConfiguration bool = true
 
-@description('Optional. Tier of App Configuration. Network isolation uses at least standard, because private endpoints require it.')
+@description('Optional. Tier of App Configuration. Network isolation uses at least standard.')
 @allowed([
   'developer'
   'standard'
@@ -214,7 +214,7 @@ param appConfiguration bool = true
 ])
 param appConfigurationSku string = 'standard'
 
-@description('Optional. `true` makes each deployment write the protocols of this repository to the store. The parameter has no effect with network isolation, because Resource Manager cannot reach the store. The packaged protocols are then in effect until an operator writes the keys (docs/guides/deploy.md).')
+@description('Optional. `true` makes each deployment write the protocols of this repository to the store. With network isolation, an operator must write the protocols (docs/guides/isolated.md).')
 param seedProtocols bool = true
 
 @description('Optional. Mode of requests without a mode.')
@@ -229,13 +229,13 @@ param tenantModes tenantModeType[] = []
 
 // ---------------------------------------------------------------- platform services and users
 
-@description('Optional. Platform services whose identities get rights to their subscriptions. The template creates an identity for each service without `principalId`. Default: all services of topology.json.')
+@description('Optional. Platform services that get rights. The template creates an identity for each service without `principalId`. Default: all services of topology.json.')
 param platformServices platformServiceType[]?
 
 @description('Optional. `true` runs the platform services of `containers.json` in container apps, except services with a `principalId`.')
 param containerApps bool = true
 
-@description('Optional. Tag of the images that `infra/hooks/build_images.sh` builds for platform services. If empty, no image is built yet, and the template creates no container app.')
+@description('Optional. Tag of the images of platform services, which `infra/hooks/build_images.sh` builds. If empty, the template creates no container app.')
 param serviceImageTag string = ''
 
 @description('Optional. Resource id of an existing registry for the images. If empty, the template creates a registry.')
@@ -297,7 +297,7 @@ param logDailyQuotaGb int = -1
 @maxLength(5)
 param traceRatio string = '0.1'
 
-@description('Optional. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, and these logs cost more than the requests.')
+@description('Optional. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, which costs more than the requests.')
 @allowed([
   'Deletes'
   'All'

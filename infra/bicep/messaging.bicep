@@ -32,7 +32,7 @@ param serviceBusSku string
 ])
 param serviceBusCapacity int
 
-@description('Required. `true` scales each reply lane by its number of replies. This mode requires the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, the app can only send and receive, and a lane gets one more instance at a time while its oldest reply ages.')
+@description('Required. `true` scales each reply lane by its number of replies. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, a lane gets one more instance at a time.')
 param targetBasedScaling bool
 
 @description('Required. Object id of the app\'s identity.')

@@ -184,7 +184,7 @@ output appSubnetResourceId string = networkIsolation
   ? ownNetwork.?appSubnetResourceId ?? network!.outputs.appSubnetResourceId
   : ''
 
-@description('Resource id of the subnet for other resources. Empty without network isolation.')
+@description('Resource id of the subnet for self-hosted runners. Empty without network isolation.')
 output serviceSubnetResourceId string = network.?outputs.serviceSubnetResourceId ?? ''
 
 @description('Resource id of the subnet of container apps. Empty without network isolation.')

@@ -20,13 +20,13 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Platform services whose identities get roles on their Service Bus subscriptions and on the storage of the documents. A service without `principalId` gets a new identity.')
+@description('Required. Platform services that get rights. A service without `principalId` gets a new identity.')
 param platformServices platformServiceType[]
 
 @description('Required. `true` runs the services of containers.json in container apps, except services with a `principalId`.')
 param containerApps bool
 
-@description('Required. Tag of the images. If empty, no image is built yet, and the template creates no container app.')
+@description('Required. Tag of the images. If empty, the template creates no container app.')
 param imageTag string
 
 @description('Required. Resource id of the registry. If empty, the template creates a registry.')
@@ -66,7 +66,7 @@ type platformServiceType = {
   @description('Required. Name of the service in topology.json.')
   name: string
 
-  @description('Optional. Object id of an existing identity of a service that runs elsewhere, for example in another subscription. If absent, a new identity is created.')
+  @description('Optional. Object id of an existing identity of a service that runs elsewhere. If absent, the template creates an identity.')
   principalId: string?
 }
 
@@ -209,5 +209,5 @@ output clientIds {
   }
 ]
 
-@description('Resource id of the registry. Empty if no container app needs one.')
+@description('Resource id of the registry. Empty if no container app needs a registry.')
 output registryResourceId string = withRegistry ? registryId : ''

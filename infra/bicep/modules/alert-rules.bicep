@@ -101,7 +101,7 @@ type logAlertType = {
   @description('Optional. Comparison of the measured value with the threshold. Default: GreaterThan.')
   operator: ('GreaterThan' | 'LessThan')?
 
-  @description('Required. Threshold, which the rule compares by `operator`.')
+  @description('Required. Threshold of the measured value.')
   threshold: int
 
   @description('Required. Time window of an evaluation, as an ISO 8601 duration.')

@@ -37,14 +37,14 @@ param signHeads bool = false
 param thresholds thresholdsType = {}
 
 @export()
-@description('Thresholds of the rules. A rule fires if the measured value is above the threshold. `failedJobs` is an additional minimum of the rule of `failurePercent`.')
+@description('Thresholds of the rules. A rule fires if the measured value is above the threshold. The rule of `failurePercent` also needs `failedJobs` failed jobs.')
 @sealed()
 type thresholdsType = {
   @description('Optional. Lowest number of waiting replies on one lane in fifteen minutes. Default: 500.')
   @minValue(1)
   replyBacklog: int?
 
-  @description('Optional. Age in seconds of the oldest directive without an ACK. Maximum useful value: the ACK timeout plus the lease (930 by default). Default: 300.')
+  @description('Optional. Age in seconds of the oldest directive without an ACK. Use at most the ACK timeout plus the lease, minus 120. Default: 300.')
   @minValue(60)
   @maxValue(600)
   stuckSeconds: int?
@@ -58,16 +58,16 @@ type thresholdsType = {
   @minValue(60)
   waitSeconds: int?
 
-  @description('Optional. Age in seconds of the oldest public event that is not yet sent to the topic. Default: 900.')
+  @description('Optional. Age in seconds of the oldest public event that waits for the topic. Default: 900.')
   @minValue(60)
   unsentSeconds: int?
 
-  @description('Optional. Percentage of the jobs ended in fifteen minutes that failed permanently. Default: 10.')
+  @description('Optional. Percentage of permanent failures among the jobs that ended in fifteen minutes. Default: 10.')
   @minValue(1)
   @maxValue(99)
   failurePercent: int?
 
-  @description('Optional. Minimum number of failed jobs in fifteen minutes. Below this number, the rule of the percentage does not fire. Default: 2.')
+  @description('Optional. Minimum number of failed jobs in fifteen minutes for the rule of `failurePercent`. Default: 2.')
   @minValue(1)
   failedJobs: int?
 

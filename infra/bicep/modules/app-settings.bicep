@@ -53,7 +53,7 @@ param durable {
   endpoint: string?
 }
 
-@description('Optional. Host name of another Service Bus namespace, with the topic of public events. Empty means the namespace of the bus.')
+@description('Optional. Host name of another Service Bus namespace for public events. Empty means the namespace of the bus.')
 param eventsNamespace string = ''
 
 @description('Optional. Functions that read replies. `Shared` means one function for all lanes. `Lanes` means one function for each lane.')
@@ -75,7 +75,7 @@ param webhookKeysUri string = ''
 @description('Optional. URL of the key that signs heads and anchors. If empty, the app records neither heads nor anchors.')
 param auditKeyUrl string = ''
 
-@description('Optional. Blob endpoint of the account with anchors. Empty if there is none.')
+@description('Optional. Blob endpoint of the account with anchors.')
 param anchorsEndpoint string = ''
 
 @description('Required. Name of the environment, which is part of the `source` of public events.')
@@ -133,7 +133,7 @@ type authType = {
   @description('Required. LUCIUS tenants by claim and value. `{}` means no tenants.')
   tenants: tenantsType
 
-  @description('Required. Client id of the dashboard. Empty if there is none.')
+  @description('Required. Client id of the dashboard. If empty, users paste a token.')
   dashboardClientId: string
 }
 

@@ -10,7 +10,7 @@ param name string
 @minValue(1)
 param amount int
 
-@description('Required. Email addresses that receive alerts.')
+@description('Required. Email addresses that receive budget notifications.')
 @minLength(1)
 param emails string[]
 

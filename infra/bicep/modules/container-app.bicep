@@ -63,7 +63,7 @@ param documentsEndpoint string
 @export()
 @description('Environment variables of a service, by name.')
 type settingsType = {
-  @description('Optional. A setting.')
+  @description('Optional. Value of the variable with this name.')
   *: string
 }
 

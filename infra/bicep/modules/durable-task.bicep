@@ -3,7 +3,7 @@ metadata description = 'The managed backend of Durable Functions: a scheduler an
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
-@description('Required. Name of the scheduler. The name of the scheduler\'s private endpoint is four characters longer and has at most 64 characters.')
+@description('Required. Name of the scheduler, at most 60 characters, because the name of the private endpoint is four characters longer.')
 @minLength(3)
 @maxLength(60)
 param name string

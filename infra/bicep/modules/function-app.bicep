@@ -28,7 +28,7 @@ param hosting string = 'FlexConsumption'
 @description('Optional. Size, scale limits and warm instances of the app.')
 param scale scaleType = {}
 
-@description('Optional. Number of functions that share the work of the sweeper (LUCIUS_SWEEPERS). With availability zones, each of these functions is a separate scale group. Default: 1.')
+@description('Optional. Number of sweepers (LUCIUS_SWEEPERS). Default: 1.')
 @minValue(1)
 param sweepers int = 1
 
@@ -64,10 +64,10 @@ param privateAccess privateAccessType?
 param workspaceResourceId string
 
 @export()
-@description('Size, scale limits and warm instances of the app.')
+@description('Size, scale limits and warm instances of the app. On Flex Consumption, a function takes up to two minutes to start if no instance is always ready.')
 @sealed()
 type scaleType = {
-  @description('Optional. Flex Consumption only. Memory of an instance. Default: 2048.')
+  @description('Optional. Flex Consumption only. Memory of an instance in MB. Default: 2048.')
   instanceMemoryMB: (512 | 2048 | 4096)?
 
   @description('Optional. Maximum instances. Default: 100.')
@@ -88,19 +88,19 @@ type scaleType = {
   @minValue(0)
   alwaysReadyDurable: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for each reply function: 1 function with `Shared`, 16 functions with `Lanes` (parameter `replies`). Without ready instances, a function takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for each reply function: 1 function with `Shared`, 16 functions with `Lanes`. Default: 0.')
   @minValue(0)
   alwaysReadyReplies: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that admits waiting jobs when a quota opens by time. Without ready instances, the function takes up to two minutes to start, but the sweeper admits waiting jobs every minute. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that admits waiting jobs at the time when a quota allows more jobs. The sweeper also admits waiting jobs every minute. Default: 0.')
   @minValue(0)
   alwaysReadyAdmission: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that writes public events, if LUCIUS_EVENTS is not off. Without ready instances, the function takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that writes public events, if LUCIUS_EVENTS is not off. Default: 0.')
   @minValue(0)
   alwaysReadyTell: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that sends webhooks, if webhooks are enabled. Without ready instances, the function takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that sends webhooks, if webhooks are enabled. Default: 0.')
   @minValue(0)
   alwaysReadyDeliver: int?
 
@@ -120,10 +120,10 @@ type scaleType = {
   @maxValue(30)
   appServiceInstances: int?
 
-  @description('Optional. `true` spreads instances over availability zones. Flex Consumption then keeps two instances of each scale group always ready, and bills them. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
+  @description('Optional. `true` spreads instances over availability zones. Flex Consumption then bills two always ready instances of each scale group. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
   zoneRedundant: bool?
 
-  @description('Optional. Flex Consumption only. Update strategy of running instances. `Recreate` (default) ends the running executions, and `RollingUpdate` (preview) lets these executions finish. A change is in effect from the next update.')
+  @description('Optional. Flex Consumption only. Update strategy of running instances. `Recreate` (default) ends running executions. `RollingUpdate` (preview) lets running executions finish. A change is in effect from the next update.')
   updateStrategy: ('Recreate' | 'RollingUpdate')?
 }
 

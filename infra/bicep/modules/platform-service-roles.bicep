@@ -1,5 +1,5 @@
 metadata name = 'Rights of a platform service'
-metadata description = 'Roles of an identity that acts as platform services. The identity can receive from the subscriptions of its services on each lane, and send to each reply lane. It can read documents, results and workspaces, write results, and write the folders of its own step types in workspaces. An identity that runs packs can also write logs and artifacts of runs. No identity of a service can delete a result or access the ledger.'
+metadata description = 'Roles of an identity that acts as platform services. The identity receives from its subscriptions, sends to each reply lane, and reads documents, results and workspaces. The identity writes results, and in workspaces the folders of its own step types. No identity of a service can delete a result or access the ledger.'
 
 import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataReader } from 'roles.bicep'
 import { documentsType } from 'storage.bicep'

@@ -8,7 +8,7 @@ import { documentsType } from 'storage.bicep'
 @minLength(1)
 param serviceNames string[]
 
-@description('Required. Name of the new identity; unused if `principalId` is given.')
+@description('Required. Name of the new identity. Unused if `principalId` is set.')
 param identityName string
 
 @description('Required. Region.')
@@ -17,7 +17,7 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Object id of an existing identity. If empty, a new identity is created.')
+@description('Optional. Object id of an existing identity. If empty, the template creates an identity.')
 param principalId string = ''
 
 @description('Optional. Type of the identity `principalId`.')
@@ -54,10 +54,10 @@ module roles 'platform-service-roles.bicep' = {
   }
 }
 
-@description('Client id of the new identity, for AZURE_CLIENT_ID of the service. Empty if an identity was given.')
+@description('Client id of the new identity, for AZURE_CLIENT_ID of the service. Empty if `principalId` is set.')
 output identityClientId string = identity.?properties.clientId ?? ''
 
-@description('Resource id of the new identity. Empty if an identity was given.')
+@description('Resource id of the new identity. Empty if `principalId` is set.')
 output identityResourceId string = identity.?id ?? ''
 
 @description('Object id of the identity with the rights.')

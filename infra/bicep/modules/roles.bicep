@@ -26,7 +26,7 @@ var storageQueueDataContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
 var storageTableDataContributor = '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
 
 @export()
-@description('Sends and receives messages, and manages and deletes queues and topics. Target-based scaling reads the number of messages with the right to manage.')
+@description('Sends and receives messages, and manages and deletes queues and topics. Target-based scaling needs the right to manage.')
 var serviceBusDataOwner = '090c5cfd-751d-490a-894a-3ce6f1109419'
 
 @export()
@@ -58,7 +58,7 @@ var keyVaultSecretsOfficer = 'b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
 var keyVaultCryptoUser = '12338af0-0e69-4776-bea7-57ae8d297424'
 
 @export()
-@description('Publishes telemetry if local authentication is off.')
+@description('Publishes telemetry.')
 var monitoringMetricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
 
 @export()

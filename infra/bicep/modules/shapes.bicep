@@ -4,7 +4,7 @@ metadata description = 'Types that at least two modules use. The module deploys 
 @export()
 @description('Tags of a resource, by name.')
 type tagsType = {
-  @description('Optional. A tag.')
+  @description('Optional. Value of the tag with this name.')
   *: string
 }
 

@@ -32,7 +32,7 @@ param containers string[] = []
 @description('Optional. Tables to create.')
 param tables string[] = []
 
-@description('Optional. Services that get a private endpoint, if private endpoints are created.')
+@description('Optional. Services of the account that get a private endpoint if `privateAccess` is set.')
 param privateServices ('blob' | 'queue' | 'table')[] = []
 
 @description('Optional. Retention of deleted blobs and containers in days (soft delete).')
@@ -43,7 +43,7 @@ param softDeleteDays int = 7
 @description('Optional. Containers whose blobs Azure deletes by age, each with the number of days.')
 param expiringContainers expiringContainerType[] = []
 
-@description('Optional. Days in which no version of a blob can be changed or deleted. 0 means no such policy. Azure accepts the policy only when the account is created.')
+@description('Optional. Days in which no version of a blob can be changed or deleted. 0 means no policy. Azure accepts the policy for a new account only.')
 @minValue(0)
 @maxValue(146000)
 param immutableDays int = 0
@@ -63,7 +63,7 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-@description('Optional. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, and these logs cost more than the requests.')
+@description('Optional. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, which costs more than the requests.')
 @allowed([
   'Deletes'
   'All'

@@ -64,7 +64,7 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-@description('Required. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+@description('Required. `true` creates a lock that prevents the deletion of the ledger\'s storage account. The deploying identity then needs the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
 param lockLedger bool
 
 @description('Required. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes.')
