@@ -86,8 +86,8 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_EVENTS",
         form.choice("off", "feed", "topic"),
         "feed",
-        help="`feed`: public events are written to each tenant's feed. `topic`: public events are also sent to the "
-        "topic `lucius-events`. `off`: no public events",
+        help="`feed`: LUCIUS writes public events to each tenant's feed. `topic`: LUCIUS also sends public events to "
+        "the topic `lucius-events`. `off`: no public events",
         tuning=True,
     )
     progress_s: float = setting(

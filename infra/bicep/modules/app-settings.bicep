@@ -152,7 +152,7 @@ type tenantsType = {
 @sealed()
 // generated: tuning
 type tuningType = {
-  @description('Optional. `feed`: public events are written to each tenant\'s feed. `topic`: public events are also sent to the topic `lucius-events`. `off`: no public events.')
+  @description('Optional. `feed`: LUCIUS writes public events to each tenant\'s feed. `topic`: LUCIUS also sends public events to the topic `lucius-events`. `off`: no public events.')
   LUCIUS_EVENTS: string?
 
   @description('Optional. Seconds, at least 5, between two stored values of `progress`.')
