@@ -1,1 +1,1 @@
-"""The rules of LUCIUS as pure functions: no I/O, no clock, no Azure."""
+"""The rules of LUCIUS as pure functions, without I/O, a clock or Azure."""

@@ -27,7 +27,9 @@ class BulkAction(StrEnum):
 
 
 class BulkState(StrEnum):
-    """The state of a bulk operation. After its end, only results of actions that had already started change it."""
+    """The state of a bulk operation. After a terminal state, results are recorded only for actions that had already
+    started.
+    """
 
     RUNNING = "RUNNING"
     DONE = "DONE"

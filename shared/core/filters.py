@@ -48,7 +48,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def parse_instant(name: str, value: Any) -> datetime:
-    """Parses an ISO 8601 timestamp with a time zone. Raises FilterInvalid."""
+    """Parses an ISO 8601 timestamp with a time zone. Raises FilterInvalid for any other value."""
     try:
         # an unescaped + in a query is a space
         instant = datetime.fromisoformat(_text(name, value).strip().replace(" ", "+"))
@@ -61,7 +61,7 @@ def parse_instant(name: str, value: Any) -> datetime:
 
 
 def parse_label(name: str, value: Any) -> tuple[str, str]:
-    """Parses `key:value` of a label. Raises FilterInvalid."""
+    """Parses a label `key:value`. Raises FilterInvalid for any other value."""
     key, colon, expected = _text(name, value).partition(":")
     if not key or not colon:
         raise FilterInvalid(name, f"must be key:value, not {excerpt(value)}")
@@ -69,7 +69,10 @@ def parse_label(name: str, value: Any) -> tuple[str, str]:
 
 
 def _some_of(names: type[StrEnum], plural: str) -> ParameterKind:
-    """Parses one or more of the names: separated by commas, or, in a JSON object, also as a list."""
+    """Returns the kind of a parameter with one or more of the names. A JSON object can also have them as a list.
+
+    `plural`: the word for the names in descriptions.
+    """
 
     def parse(name: str, value: Any) -> frozenset[StrEnum]:
         given = value.split(",") if isinstance(value, str) else value
@@ -149,28 +152,24 @@ class JobFilter:
 
     @property
     def matches_every_row(self) -> bool:
-        """Returns whether the keys of the rows are enough to apply the whole filter."""
+        """Returns `True` if the keys of the rows are enough to apply the whole filter."""
         return has_only(self, "tenant_id", "since", "until", "idempotency_key", "correlation_id", "archived")
 
     @property
     def is_keyed(self) -> bool:
-        """Returns whether the filter names an idempotency key or a correlation id."""
+        """Returns `True` if the filter names an idempotency key or a correlation id."""
         return self.idempotency_key is not None or self.correlation_id is not None
 
     @property
     def needs_ledger(self) -> bool:
-        """Returns whether the ledger must be read, since the list of jobs may be late with the states in this
-        filter.
-        """
+        """Returns `True` if the ledger must be read, since the states in the list of jobs may be late."""
         return self.statuses is not None and bool(self.statuses & _LIVING)
 
     def has_status(self, status: JobStatus) -> bool:
         return self.statuses is None or status in self.statuses
 
     def may_match(self, status: JobStatus, request_type: str, labels: Mapping[str, str]) -> bool:
-        """Returns whether a row of a list may match. For a filter that `needs_ledger`, the state of a job that has not
-        ended may have changed since.
-        """
+        """Returns `True` if a row of a list may match. If the filter `needs_ledger`, the row's state may be late."""
         return (
             (self.has_status(status) or (self.needs_ledger and status in _LIVING))
             and (self.request_type is None or request_type == self.request_type)
@@ -178,7 +177,7 @@ class JobFilter:
         )
 
     def has_time(self, created_at: datetime) -> bool:
-        """Returns whether a creation time is within `since` and `until`."""
+        """Returns `True` if a creation time is within `since` and `until`."""
         return (self.since is None or created_at >= self.since) and (self.until is None or created_at < self.until)
 
 
@@ -202,7 +201,9 @@ class IncidentFilter:
     until: datetime | None = _parameter(_INSTANT, "Opened before this timestamp.")
 
     def matches(self, incident: Incident) -> bool:
-        """Returns whether the job matches. The query has already applied tenant and time."""
+        """Returns `True` if the incident matches. The query that read the incident has already applied the tenant and
+        the times.
+        """
         return (
             (self.states is None or incident.state in self.states)
             and (self.kinds is None or incident.kind in self.kinds)
@@ -214,7 +215,7 @@ Filter = TypeVar("Filter", JobFilter, IncidentFilter)
 
 
 def has_only(given: JobFilter | IncidentFilter, *names: str) -> bool:
-    """Returns whether only these fields are set."""
+    """Returns `True` if the filter has no value in fields other than `names`."""
     return all(getattr(given, each.name) is None for each in fields(given) if each.name not in names)
 
 

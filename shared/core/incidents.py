@@ -28,7 +28,7 @@ _OF_NO_JOB = re.compile(r"inc_(\d{13})_[0-9a-f]{16}")
 
 
 class IncidentKind(StrEnum):
-    """The kind of an incident, and of the object that its `subject` names."""
+    """The kind of an incident, which also says what its `subject` names."""
 
     JOB = "JOB"
     """A job that failed permanently, by its id."""
@@ -41,7 +41,7 @@ class IncidentKind(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """The state of an incident. OPEN until an operator acts on it or its cause ends; then it is final."""
+    """The state of an incident: OPEN until an operator closes it or its cause ends. The other states are final."""
 
     OPEN = "OPEN"
     RESOLVED = "RESOLVED"
@@ -132,15 +132,16 @@ def find_opening_time(incident_id: str) -> datetime | None:
 
 
 def escalates(job: Job) -> bool:
-    """Returns whether the job's end opens an incident, by the reasons in its protocol."""
+    """Returns `True` if the ended job opens an incident, by the reasons in its protocol."""
     reasons = ESCALATED if job.escalate is None else job.escalate
     return job.status is JobStatus.FAILED_FINAL and job.error_code in reasons
 
 
 def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
-    """Returns the incident that a job's end opens. Every process that writes the end makes the same incident.
+    """Returns the incident that an ended job opens. Every process that writes the terminal state makes the same
+    incident.
 
-    Returns None if the job did not fail permanently, or another job has already replaced it.
+    Returns None if the job did not fail permanently, or if another job has already replaced it.
     """
     if not escalates(job) or job.redriven_by is not None:
         return None
@@ -184,7 +185,7 @@ def open_incident(
 
 
 def apply_settlement(incident: Incident, settlement: Settlement) -> tuple[Incident, IncidentEntry] | None:
-    """Returns the incident after `settlement`, and its log entry. None if the incident is no longer open."""
+    """Returns the incident after `settlement`, and its log entry. Returns None if the incident is already closed."""
     if not incident.is_open:
         return None
     after = replace(

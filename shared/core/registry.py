@@ -88,8 +88,8 @@ class Protocol:
 class Registry:
     """Protocols by job type, each in one or several versions.
 
-    New jobs follow the highest version. If the highest version is ramped, the other jobs follow the highest version
-    below it.
+    New jobs follow the highest version. If the highest version has a ramp, jobs outside of the ramp follow the next
+    lower version.
     """
 
     def __init__(self, protocols: Iterable[Protocol], services: Mapping[str, str] | None = None) -> None:
@@ -105,7 +105,7 @@ class Registry:
         self.services = services if services is not None else {step.service: step.step_type for step in steps}
 
     def find(self, request_type: str) -> Protocol | None:
-        """Returns the version that new jobs follow outside of a ramp."""
+        """Returns the version that new jobs outside of a ramp follow. Returns None for an unknown job type."""
         versions = self._versions.get(request_type, ())
         return next((each for each in versions if each.definition.ramp_percent is None), None)
 
@@ -138,7 +138,7 @@ class Registry:
 
 
 def _order_versions(request_type: str, versions: list[Protocol]) -> tuple[Protocol, ...]:
-    """Returns the versions of one job type, the highest first. Raises ProtocolError."""
+    """Returns the versions of one job type, the highest first. Raises ProtocolError if they are not consistent."""
     ordered = sorted(versions, key=lambda each: each.definition.version, reverse=True)
     if len({each.definition.protocol_id for each in ordered}) > 1 or len({each.key for each in ordered}) < len(ordered):
         raise ProtocolError(
@@ -155,11 +155,11 @@ def _order_versions(request_type: str, versions: list[Protocol]) -> tuple[Protoc
 
 
 def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
-    """Makes a protocol from its parsed JSON.
+    """Makes a protocol from its parsed JSON. Raises ProtocolError.
 
-    `source` names the file in errors. `schemas` are the parsed step schemas by path. `services` is the step type of
-    each subscription in the bus topology: a topic drops messages without a subscription, so an unknown service is
-    refused. Raises ProtocolError.
+    `source`: the file's name for errors. `schemas`: the parsed step schemas by path. `services`: the step type of each
+    subscription in the bus topology. An unknown service is refused, because a topic drops messages without a
+    subscription.
     """
     try:
         parsed = ProtocolDefinition.model_validate(definition)
@@ -236,8 +236,8 @@ def _schema_errors(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: s
 
 
 def _message(error: Violation) -> str:
-    """Returns the library's message. If it is long because it repeats the value, returns the keyword and its value
-    instead.
+    """Returns the library's message. If the message is long because it repeats the value, returns the keyword and its
+    value instead.
     """
     if len(error.message) <= MAX_REQUEST_ERROR:
         return str(error.message)

@@ -1,7 +1,7 @@
 """Usage of a tenant's quotas by hour (R68): sums that add up, computed from existing rows.
 
-A job counts in the hour of its creation. Waits are counted in buckets, so that hours add up. A value read from them
-is the upper end of a bucket, "at most".
+A job counts in the hour of its creation. Waits are counted in buckets, so that hours add up. A percentile is the upper
+limit of its bucket.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Group = tuple[str, str]
 
 @dataclass
 class Counted:
-    """Counts of jobs of one kind."""
+    """Counts of the jobs of one group."""
 
     created: int = 0
     #: jobs admitted, at once or after a wait
@@ -117,7 +117,7 @@ def inside_by(rows: Iterable[tuple[str, str | None]]) -> Counter[tuple[str, str]
 
 
 def highest(one: Mapping[tuple[str, str], int], other: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    """Returns the higher of each peak, for at most the maximum number of types and sources."""
+    """Returns the higher peak for each type and source, up to the maximum number of types and sources."""
     both = {key: max(one.get(key, 0), other.get(key, 0)) for key in [*one, *other]}
     return dict(sorted(both.items(), key=lambda each: (each[0] != ("", ""), -each[1], each[0]))[: 2 * MAX_GROUPS])
 
@@ -132,7 +132,7 @@ class Sum:
 
 
 def sum_hours(hours: Iterable[HourUsage], axis: Axis | None) -> tuple[Sum, dict[str, Sum]]:
-    """Sums up all hours, in total and by the axis: type, source ("" for none), or hour (as ISO text)."""
+    """Returns the sum of all hours, and the sums by the axis: type, source ("" for none), or hour (as ISO text)."""
     total, by = Sum(), dict[str, Sum]()
 
     def of(key: str) -> Sum:

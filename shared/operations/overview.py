@@ -1,4 +1,4 @@
-"""Reads the overview of one tenant or of all tenants, from existing counts: its cost is the same for any number of
+"""Reads the overview of one tenant or of all tenants from existing counts, so its cost does not depend on the number of
 jobs.
 """
 
@@ -118,7 +118,8 @@ async def _find_tight_quotas(context: Context, tenant: str) -> list[TightQuota]:
 
 
 def _make_services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -> list[Service]:
-    """Returns the services. For one tenant only whether each is silent, since the other numbers cover all tenants."""
+    """Returns the services. For one tenant, a service has only its silence, since the other numbers cover all tenants.
+    """
     names = sorted({*heard, *(service for service, _ in counts.backlogs), *counts.processing})
     found: list[Service] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Heads: the last row of a job, quota or incident history on each UTC day with new rows (R91)."""
+"""Daily heads: the last row of a job, quota or incident history on each UTC day with new rows (R91)."""
 
 from __future__ import annotations
 

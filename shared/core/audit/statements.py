@@ -82,7 +82,7 @@ def payload_of(envelope: Mapping[str, Any]) -> bytes:
 
 
 def is_signed(pem: str, message: bytes, signature: bytes) -> bool:
-    """Returns whether the key made this DER signature of the message."""
+    """Returns `True` if `signature` (DER) is the signature of the message by the key `pem`."""
     # imported late: it takes a hundredth of the start-up time, and LUCIUS_AUTH_MODE=none does not need it
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey

@@ -177,7 +177,7 @@ def _is_day(text: str) -> bool:
 
 
 def _whose(values: dict[str, JsonValue], tenant: str) -> Hint | None:
-    """Returns a hint that names its subject only; None if the values name none."""
+    """Returns a hint that has only the subject, or None if `values` has no subject."""
     match values:
         case {"job_id": str(job_id)} if job_id:
             return Hint(tenant=tenant, job_id=job_id)
@@ -190,7 +190,7 @@ def _whose(values: dict[str, JsonValue], tenant: str) -> Hint | None:
 
 
 def _is_event(value: JsonValue, whose: Hint) -> bool:
-    """Returns whether the value is an event of this subject and tenant."""
+    """Returns `True` if the value is an event of this subject and tenant."""
     return (
         isinstance(value, dict)
         and isinstance(value.get("jobseq"), int)

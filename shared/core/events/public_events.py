@@ -277,7 +277,7 @@ def _read_step_changes(event: Event) -> Mapping[str, Any]:
 
 
 def _read_changes(event: Event) -> Mapping[str, Any]:
-    """Returns the row's changes; none if its `data` was withheld or erased."""
+    """Returns the row's changes, or an empty mapping if its `data` was withheld or erased."""
     return (event.data.get("changes") or {}) if isinstance(event.data, Mapping) else {}
 
 

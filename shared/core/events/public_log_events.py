@@ -51,7 +51,8 @@ INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
 
 
 def feed_of(tenant: str | None) -> str:
-    """Returns the tenant whose feed gets the events; None for `*` and None, which are not tenants."""
+    """Returns the tenant whose feed gets the events: `tenant`, or `=platform` for `*` and None, which are not tenants.
+    """
     return PLATFORM if tenant is None or tenant == EVERY else tenant
 
 
@@ -115,7 +116,7 @@ def _event(
 
 
 def _closes(entry: LogEntry) -> bool:
-    """Returns whether the entry closes a breaker that was not closed."""
+    """Returns `True` if the entry closes a breaker that was not closed."""
     was, now = (_breaker(entry.data.get(side)).get("state") for side in ("before", "after"))
     return was not in (None, BreakerState.CLOSED) and now == BreakerState.CLOSED
 

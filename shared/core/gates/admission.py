@@ -60,10 +60,10 @@ class AdmissionResult:
 
 
 class AdmissionRound:
-    """A round of admissions: each admits the first job of the queue with the lowest rank among queues with open quotas.
+    """A round of admissions. Each admission takes the first job of the queue with the lowest rank among open queues.
 
-    Use: while `next_queue()` returns a queue, pass its first `room + 1` rows to `add_rows`; then read `result`. A queue
-    is read only when its turn comes.
+    While `next_queue()` returns a queue, pass its first `room + 1` rows to `add_rows`. Then read `result`. A queue is
+    read only when its turn comes.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class AdmissionRound:
         self._exhausted: set[int] = set()
 
     def next_queue(self) -> int | None:
-        """Admits jobs from the rows that were read. Returns the queue to read next, or None if no more jobs can
-        start.
+        """Admits jobs from the rows that were read. Returns the number of the queue to read next, or None if no more
+        jobs can start.
         """
         while self.room and (number := self._next_open()) is not None:
             if number not in self._rows:
@@ -111,7 +111,9 @@ class AdmissionRound:
         )
 
     def _next_open(self) -> int | None:
-        """Returns the next queue: emergencies first, then the lowest rank."""
+        """Returns the number of the next open queue: emergency queues first, then the lowest rank. Returns None if no
+        queue is open.
+        """
         numbers = (number for number in self._admission.queues if number not in self._exhausted)
         ordered = sorted(
             numbers, key=lambda each: (not self._admission.queues[each].emergency, self._admission.queues[each].head)
@@ -121,7 +123,9 @@ class AdmissionRound:
         )
 
     def _take_first(self, number: int) -> None:
-        """Admits the first job of the queue, or moves it to the queue of its source, which has a quota now."""
+        """Admits the first job of the queue, or moves the job to the queue of its source if the source has its own
+        quota now.
+        """
         job, source = self._rows[number][0], self._rows[number][0].candidate.source
         if self._admission.has_source(source) and source != self._admission.queues[number].source:
             try:
@@ -167,7 +171,7 @@ class AdmissionRound:
 
 
 def is_open(admission: AdmissionState, directory: Directory, number: int, now: datetime) -> bool:
-    """Returns whether the quotas let the first job of the queue start."""
+    """Returns `True` if the quotas let the first job of the queue start."""
     return not any(verdict.blocks for verdict in evaluate_queue(admission, directory, admission.queues[number], now))
 
 
@@ -182,7 +186,7 @@ def evaluate_queue(
 
 
 def has_earlier_job(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
-    """Returns whether a waiting job that can start is ahead of this one: a new job must not overtake it."""
+    """Returns `True` if a waiting job that can start is ahead of this one: a new job must not overtake it."""
     emergency = is_emergency(admission, directory, candidate.priority)
     own = (not emergency, candidate.rank)
     before = (number for number, queue in admission.queues.items() if (not queue.emergency, queue.head) < own)
@@ -211,11 +215,11 @@ def schedule_wake_up(
 def find_next_wake_up(
     admission: AdmissionState, directory: Directory, now: datetime, *, exhausted: Collection[int] = ()
 ) -> datetime | None:
-    """Returns the next time at which a queue opens, or the tenant's own quotas open so that it can request an
-    allocation.
+    """Returns the next time when a queue opens, or when the tenant can request an allocation because its own quotas
+    open.
 
-    Returns None if only an ended job or an operator can open a queue. An `exhausted` queue waits for the end of a job
-    that left the queue, or for the sweeper.
+    Returns None if only an ended job or an operator can open a queue. Ignores `exhausted` queues, which have no job to
+    admit until another queue changes or the sweeper checks them.
     """
     found: list[datetime] = []
     for number, queue in admission.queues.items():

@@ -1,7 +1,7 @@
 """A tenant's admission state: its active jobs, its waiting queues, and the verdict of each quota (R48, R49).
 
-Pure: every function takes the state that was read and returns the state to write under its ETag. A job passes all its
-quotas together, or passes no quota. A waiting job holds no slot.
+Pure: every function takes the state that was read and returns the state to write under its ETag. All quotas of a job
+admit it together, or none does. A waiting job holds no slot.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ class GateVerdict:
 
     @property
     def blocks(self) -> bool:
-        """Returns whether the quota stops the job."""
+        """Returns `True` if the quota stops the job."""
         return self.blocked_by is not None
 
     @property
     def needs_allocation(self) -> bool:
-        """Returns whether an allocation can open the quota. Only time opens an open breaker."""
+        """Returns `True` if an allocation can open the quota. An allocation does not close an open breaker."""
         by_time = self.blocked_by is BlockReason.BREAKER and self.opens_at is not None
         return (
             self.gate.kind in ALLOCATED
@@ -115,7 +115,7 @@ class GateVerdict:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingQueue:
-    """Waiting jobs for which every quota decides alike: if the first one must wait, all must."""
+    """Waiting jobs with the same verdict of every quota. If the first job must wait, all must wait."""
 
     job_type: str
     mode: str
@@ -185,19 +185,19 @@ class AdmissionState:
     def count_used(self, gate: Gate) -> int:
         """Returns the number of jobs that use slots of the tenant's share.
 
-        Once the breaker has opened, these are the jobs admitted since the opening. Earlier jobs continue and do not use
-        the slots of probing jobs.
+        After the breaker opened, only jobs admitted since then are counted. Earlier jobs continue and do not use the
+        slots of probing jobs.
         """
         breaker = self.share(gate).breaker
         return breaker.active if breaker.since else self.count_active(gate)
 
     def has_source(self, source: str | None) -> bool:
-        """Returns whether the source has a quota, so that its jobs wait in a queue of their own."""
+        """Returns `True` if the source has a quota, so that its jobs wait in a queue of their own."""
         return source is not None and Gate(GateKind.SOURCE, self.tenant, source).id in self.gates
 
 
 def list_gates(admission: AdmissionState, directory: Directory, job: Candidate | WaitingQueue) -> Iterator[Gate]:
-    """Lists the quotas that a job must pass, from narrow to broad: first the tenant's, then those over all tenants."""
+    """Yields the quotas that a job must pass, from narrow to broad: first the tenant's, then those over all tenants."""
     yield Gate(GateKind.TENANT, admission.tenant)
     for kind in PARTS:
         if (name := getattr(job, kind.key)) is not None:
@@ -206,7 +206,7 @@ def list_gates(admission: AdmissionState, directory: Directory, job: Candidate |
 
 
 def is_emergency(admission: AdmissionState, directory: Directory, priority: str) -> bool:
-    """Returns whether a job of this priority bypasses limits and rates and waits in an emergency queue."""
+    """Returns `True` if a job of this priority bypasses limits and rates and waits in an emergency queue."""
     rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return priority == EMERGENCY and rule is not None and rule.emergency_max_active is not None
 
@@ -249,7 +249,9 @@ def _evaluate(
 
 
 def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetime, *, emergency: bool) -> GateVerdict:
-    """Decides by the tenant's share. Only an allocation knows whether more slots are free."""
+    """Returns the verdict of a quota over all tenants by the tenant's share. Only an allocation can find more free
+    slots.
+    """
     gate, rule = state.gate, state.rule
     if state.hold is not None and state.hold.is_on(now):
         return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule, hold=state.hold)
@@ -285,8 +287,8 @@ def evaluate_candidate(
 def find_epoch(admission: AdmissionState, job_type: str) -> int:
     """Returns the last epoch of the type's breakers: the epoch of a job that starts now.
 
-    The breakers of the tenant and of all tenants share one sequence of numbers. So one number per job shows for both
-    whether the job belongs to their epoch (R61).
+    The breakers of the tenant and of all tenants share one sequence of numbers. So one number per job identifies the
+    epoch of both breakers (R61).
     """
     breaker = admission.state(Gate(GateKind.TYPE, admission.tenant, job_type)).breaker
     over_all = admission.share(Gate.over_all(GateKind.PLATFORM_TYPE, job_type)).breaker
@@ -339,7 +341,7 @@ def admit_candidate(
 
 
 def remove_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
-    """Removes an active job; `epoch` as in `add_active`."""
+    """Removes an active job that started in that epoch of the type's breakers."""
     admission = _count_probe(admission, candidate, epoch, -1)
     key = (candidate.job_type, candidate.mode)
     active = {**admission.active_by_kind, key: max(0, admission.active_by_kind.get(key, 0) - 1)}

@@ -1,8 +1,8 @@
 """Allocates a quota over all tenants among the tenants (R54).
 
-A tenant admits jobs while fewer of its jobs are active than its share has slots. So an admission costs no more than
-with the tenant's own quotas. The allocation record has each tenant's grant. An allocation reclaims slots that are due
-to other tenants, writes the record, and grants the free slots.
+A tenant admits jobs while fewer of its jobs are active than its share has slots. So an admission needs no more storage
+operations than with only the tenant's own quotas. The allocation record has each tenant's grant. An allocation reclaims
+slots that are due to other tenants, writes the record, and grants the free slots.
 
 The sum of the grants exceeds the limit only by jobs that were active before.
 """
@@ -76,7 +76,7 @@ class AllocationRecord:
 
     @property
     def is_limited(self) -> bool:
-        """Returns whether the quota's breaker is open or half-open."""
+        """Returns `True` if the quota's breaker is open or half-open."""
         return self.breaker is not None and self.breaker.state is not BreakerState.CLOSED
 
 
@@ -129,7 +129,7 @@ def count_used(demand: Demand, granted: int) -> int:
 
 
 def has_room(record: AllocationRecord, max_active: int | None, tenant: str, active: int, now: datetime) -> bool:
-    """Returns whether an allocation now could grant another slot to the tenant, which has `active` active jobs.
+    """Returns `True` if an allocation now could grant another slot to the tenant, which has `active` active jobs.
 
     The result is an estimate, since the record has other tenants' jobs as of the last allocation.
     """
@@ -139,8 +139,9 @@ def has_room(record: AllocationRecord, max_active: int | None, tenant: str, acti
 
 
 def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
-    """Returns the tenants to keep: those with slots or demand, and, up to half the maximum, those with job ends in the
-    last six hours.
+    """Returns the tenants to keep: all with slots or demand, and those with jobs that ended in the last six hours.
+
+    The second group fills at most half of the record.
     """
     found = {demand.tenant for demand in demands if demand.needed or demand.earlier or granted[demand.tenant]}
     if has_breaker:
@@ -179,7 +180,7 @@ def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict
 
 
 def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
-    """Returns the slots of each tenant. Each slot goes to the tenant with the least slot time by its weight.
+    """Returns the slots of each tenant. Each slot goes to the tenant with the least slot time divided by weight.
 
     In a full record, tenants without demand get no slots.
     """
@@ -247,10 +248,9 @@ def grant_tokens(
     *,
     limited: bool,
 ) -> tuple[AllocationRecord, dict[str, Account], bool]:
-    """Grants starts of the quota's rate to jobs that have a slot, first to the tenant with the least slot time. Returns
-    `True` if jobs request more starts.
+    """Grants starts of the quota's rate to jobs that have a slot, first to the tenant with the least slot time.
 
-    `limited`: the quota also grants slots.
+    `limited`: the quota also grants slots. Returns the record, the accounts, and `True` if jobs request more starts.
     """
     if rate.find_rate(state, state.rule, now) is None:
         return replace(record, credit=None, credit_at=None), dict(accounts), False
@@ -272,7 +272,9 @@ def grant_tokens(
 
 
 def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
-    """Returns the time when the quota's rate allows another start; None if it does now, or the quota has no rate."""
+    """Returns the time when the quota's rate allows another start; None if a start is allowed now or the quota has no
+    rate.
+    """
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
@@ -282,8 +284,8 @@ def reclaim(share: QuotaShare, target: int, epoch: int) -> QuotaShare | None:
 
 
 def grant(share: QuotaShare, account: Account, slots: int, epoch: int) -> QuotaShare:
-    """Returns the share with its grant from the record. Returns the share unchanged if a later allocation has reclaimed
-    slots, so that no slot is granted twice.
+    """Returns the share with its granted slots from the record. If a later allocation has reclaimed slots, returns the
+    share unchanged, so that no slot is granted twice.
     """
     if share.epoch > epoch:
         return share

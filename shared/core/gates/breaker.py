@@ -6,11 +6,11 @@ CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(g
                                  ^----------(one bad end)-------------'
 ```
 
-Each opening begins an epoch. Only ends of jobs that were admitted in the epoch count. Earlier jobs may have waited for
-a service that was down, and do not show the service's present state.
+Each opening begins an epoch. The breaker counts only jobs that were admitted in the epoch. Earlier jobs may have waited
+for a service that was down, and do not show the present state of the service.
 
-Half-open is a limit on active jobs. It doubles after as many good ends as the limit. It grows by one in each cool-down
-without an end, so that no lost, paused or slow job keeps the limit low.
+Half-open is a limit on active jobs. The limit doubles after an equal number of good ends. The limit grows by one in
+each cool-down in which no job ends, so that no lost, paused or slow job keeps it low.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BreakerRule:
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The end of an admitted job."""
+    """The result and time of an admitted job that ended, as a breaker counts it."""
 
     at: datetime
     #: epoch of the breaker when the job was admitted
@@ -99,12 +99,12 @@ class Breaker:
 
     @property
     def bad(self) -> int:
-        """Returns the number of bad ends that count; for an open breaker, those at its opening."""
+        """Returns the number of counted bad ends; for an open breaker, the number at its opening."""
         return self.opened_by[0] if self.state is BreakerState.OPEN else sum(not end.good for end in self.ring)
 
     @property
     def calls(self) -> int:
-        """Returns the number of ends that count; for an open breaker, those at its opening."""
+        """Returns the number of counted ends, good and bad; for an open breaker, the number at its opening."""
         return self.opened_by[1] if self.state is BreakerState.OPEN else len(self.ring)
 
 
@@ -182,7 +182,7 @@ def count_ends(
 ) -> Breaker:
     """Returns the breaker of a quota over all tenants after the uncounted ends in `rings`.
 
-    An end that arrives after fifty later ends does not count.
+    An end that arrives after 50 later ends is not counted.
     """
     new = merge_ends(rings, now)
     if len(breaker.ring) == MAX_ENDS:
@@ -218,10 +218,10 @@ def encode_breaker(breaker: Breaker) -> dict[str, Any]:
 
 
 def _must_open(ring: tuple[JobEnd, ...], rule: BreakerRule, *, over_all: bool) -> bool:
-    """Returns whether the ends open the breaker.
+    """Returns `True` if the ends open the breaker.
 
-    At a quota over all tenants, no tenant counts for more than half of the ends or of the bad ones. So a tenant that
-    sends broken documents does not stop the others.
+    At a quota over all tenants, each tenant counts for at most half of the ends and half of the bad ends. So a tenant
+    that sends broken documents does not stop the others.
     """
     bad = [end for end in ring if not end.good]
     if len(ring) < rule.min_calls or len(bad) / len(ring) < rule.failure_rate:

@@ -100,7 +100,7 @@ def shorten(reason: str) -> str:
 
 
 def measure(state: GateState) -> int:
-    """Returns the maximum size of the quota in its tenant's row: bytes of JSON in UTF-16."""
+    """Returns the maximum size in bytes of the quota in its tenant's row, as JSON in UTF-16."""
     text = json.dumps(asdict(replace(state, breaker=None)), default=str, ensure_ascii=False)
     ring = _RING_BYTES if "breaker" in state.gate.kind.limits else 0
     return len(text.encode("utf-16-le")) + ring
@@ -131,7 +131,7 @@ def apply_throttle(state: GateState, throttle: Throttle, now: datetime) -> GateS
 
 
 def apply_reset(state: GateState) -> GateState:
-    """Resets the quota's breaker: closed, without counted ends."""
+    """Returns the state with a closed breaker that has no counted ends."""
     breaker = breakers.reset(state.breaker) if state.breaker is not None else None
     return state if breaker is state.breaker else replace(state, breaker=breaker)
 
@@ -187,7 +187,8 @@ def record_change(
 
 
 def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateState:
-    """Returns the state with a new epoch of its breaker, numbered after the last epoch of its type."""
+    """Returns the state with a new epoch of its breaker, numbered after `last_epoch`, the last epoch of the job type.
+    """
     epochs = [state.breaker.epoch if state.breaker is not None else 0 for state in (before, after)]
     if after.breaker is None or epochs[0] == epochs[1]:
         return after
@@ -211,13 +212,13 @@ def encode_state(state: GateState) -> dict[str, Any]:
 
 
 def is_set(state: GateState, now: datetime) -> bool:
-    """Returns whether a rule, a hold or a throttle is in effect."""
+    """Returns `True` if a rule, a hold or a throttle is in effect."""
     temporary = (each for each in (state.hold, state.throttle) if each is not None)
     return state.rule is not None or any(each.is_on(now) for each in temporary)
 
 
 def is_in_use(admission: AdmissionState, now: datetime) -> bool:
-    """Returns whether the tenant must stay in the directory: it has a quota or a waiting job."""
+    """Returns `True` if the tenant must stay in the directory: it has a quota or a waiting job."""
     return bool(admission.staged or admission.queues) or any(is_set(state, now) for state in admission.gates.values())
 
 
@@ -235,7 +236,7 @@ def apply_change(
 
 
 def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
-    """Returns whether a quota of a type or source has nothing left to store.
+    """Returns `True` if a quota of a type or source has nothing left to store.
 
     A credit that a rate for every tenant still counts is stored, and so is a breaker's epoch, which active jobs may
     have.

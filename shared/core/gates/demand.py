@@ -71,7 +71,7 @@ def measure_demand(
 
 
 def move_to_epoch(demand: Demand, breaker: Breaker) -> Demand:
-    """Returns the demand that the tenant has once its admission state knows the breaker's epoch."""
+    """Returns the demand that the tenant has after its admission state receives the breaker's epoch."""
     if demand.share.breaker.epoch >= breaker.epoch:
         return demand
     share = type_breaker.start_epoch(demand.share, breaker, demand.active)
@@ -132,9 +132,9 @@ def find_due_allocations(
 ) -> list[tuple[Gate, bool]]:
     """Returns the quotas that need an allocation after a change, each with `True` if the tenant requests more slots.
 
-    A tenant that requested before is already in the allocation record. A tenant with an active job above its slots
-    reports each end. A tenant whose requests end reports once: the allocation takes its free slots, so each later end
-    is above its slots.
+    A tenant that requested before is already in the allocation record. A tenant with more active jobs than slots
+    reports each ended job. A tenant whose requests ended reports once, because the allocation then takes its free
+    slots.
     """
     found = []
     for state in directory.over_all.values():
@@ -167,7 +167,7 @@ def _count_earlier(admission: AdmissionState, gate: Gate) -> int:
 
 
 def is_blocked(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
-    """Returns whether an allocation of the quota can admit a waiting job."""
+    """Returns `True` if an allocation of the quota can admit a waiting job."""
     return any(
         find_blocking_gate(evaluate_queue(admission, directory, queue, now)) == gate
         for queue in admission.queues.values()

@@ -56,7 +56,7 @@ class Freed:
         return self.place.candidate.job_id
 
     def is_counted(self, counted_at: datetime) -> bool:
-        """Returns whether counts made at that time include the job."""
+        """Returns `True` if the counts made at `counted_at` include the job."""
         return self.is_placed or self.created_at <= counted_at
 
 
@@ -73,16 +73,16 @@ class RecordedOutcome:
 
 
 def is_good(job: Job) -> bool | None:
-    """Returns whether the job's end was good; None if it does not count."""
+    """Returns `True` if the job ended well, `False` if it ended badly, and None if a breaker does not count it."""
     return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
 
 
 def record_outcome(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool | None
 ) -> RecordedOutcome:
-    """Counts the end of a job at the breakers of its type. The admission state must already have the job's slot back.
+    """Counts an ended job at the breakers of its type. The admission state must already have released the job's slot.
 
-    `good`: the result of `is_good`. The end of a job that was not active does not count.
+    `good`: the result of `is_good`. A job that was not active is not counted.
     """
     gate = Gate(GateKind.TYPE, admission.tenant, place.candidate.job_type)
     state = admission.state(gate)

@@ -37,6 +37,6 @@ def append_entry(
 
 
 def group_entries(entries: Iterable[LogEntry]) -> Iterator[tuple[str, list[LogEntry]]]:
-    """Returns the entries by quota id, in order."""
+    """Yields each quota id with its entries, in order."""
     by_id = attrgetter("gate_id")
     return ((gate_id, [*found]) for gate_id, found in itertools.groupby(sorted(entries, key=by_id), by_id))

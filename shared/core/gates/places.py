@@ -78,12 +78,12 @@ class Place:
 
     @property
     def is_active(self) -> bool:
-        """Returns whether the job holds a slot."""
+        """Returns `True` if the job holds a slot."""
         return self.state is PlaceState.ADMITTED
 
 
 def mark_admitted(admission: AdmissionState, place: Place) -> Place:
-    """Returns the place of a job that starts at this admission state."""
+    """Returns the place of a job that the admission state admits now."""
     epoch = find_epoch(admission, place.candidate.job_type)
     return replace(place, state=PlaceState.ADMITTED, queue=None, breaker_epoch=epoch)
 
@@ -139,7 +139,10 @@ def _find_owed_to_dependent(job: Job, place: Place) -> Owed:
 
 
 def count_dependency(place: Place, job_id: str, *, succeeded: bool) -> Place:
-    """Counts the end of a dependency."""
+    """Returns the place after a dependency of the job ended.
+
+    The place stores the id of the first dependency that did not succeed.
+    """
     failed = place.failed_dependency if succeeded or place.failed_dependency is not None else job_id
     return replace(place, dependencies_left=max(0, place.dependencies_left - 1), failed_dependency=failed)
 

@@ -65,7 +65,7 @@ def count_waiting(admission: AdmissionState, gate: Gate) -> int:
 def list_positions(
     admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[QueuedJob]], now: datetime
 ) -> Iterator[QueuePosition]:
-    """Returns the quota's waiting jobs in admission order. `rows`: the first rows of each queue, in order."""
+    """Yields the quota's waiting jobs in admission order. `rows`: the first rows of each queue, in order."""
     found = (each for queue in rows.values() for each in queue)
     if gate.kind.key:
         found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)
@@ -103,7 +103,9 @@ def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
 def estimate_start(
     admission: AdmissionState, found: Iterable[GateVerdict], position: int | None, now: datetime
 ) -> datetime | None:
-    """Returns the time when elapsed time alone admits the job at that position; None if never."""
+    """Returns the time when elapsed time alone admits the job at that position; None if elapsed time alone never admits
+    it.
+    """
     at = now
     for verdict in found:
         if position is None or (verdict.blocks and verdict.opens_at is None):

@@ -163,7 +163,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class _Temporary:
-    """A temporary change, in effect until a resume or its end."""
+    """A temporary change, in effect until its end time or until a resume."""
 
     reason: str
     actor: str
@@ -217,8 +217,8 @@ class GateState:
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionBreaker:
-    """The state of a breaker over all tenants, in an admission state (R61). Before the first opening it equals a new
-    one.
+    """The state of a breaker over all tenants, in an admission state (R61). Before the first opening it equals the
+    state of a new breaker.
     """
 
     #: epoch of the breaker, as last received by this admission state
@@ -269,7 +269,7 @@ class Directory:
     since: datetime | None = None
 
     def concerns(self, tenant: str) -> bool:
-        """Returns whether a quota can stop a job of the tenant. If not, nothing is read or counted for the job."""
+        """Returns `True` if a quota can stop a job of the tenant. If not, nothing is read or counted for the job."""
         return self.since is not None or bool(self.defaults) or tenant in self.tenants
 
     def counts_needed_since(self, tenant: str) -> datetime | None:

@@ -54,7 +54,7 @@ def start_epoch(share: QuotaShare, breaker: Breaker, counted: int) -> QuotaShare
 
 
 def close_epoch(share: QuotaShare, breaker: Breaker) -> QuotaShare:
-    """Returns the share without the limit of a breaker that has closed; no limit comes back within an epoch."""
+    """Returns the share without the limit of a breaker that has closed. The limit does not return within the epoch."""
     known = share.breaker
     is_over = known.limited and known.epoch == breaker.epoch and breaker.state is BreakerState.CLOSED
     return replace(share, breaker=replace(known, limited=False, until=None)) if is_over else share
@@ -63,11 +63,12 @@ def close_epoch(share: QuotaShare, breaker: Breaker) -> QuotaShare:
 def record_end(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool
 ) -> tuple[AdmissionState, Gate | None]:
-    """Records the end of an active job. Returns the quota if an allocation must count the end soon.
+    """Records that an active job ended. Returns the admission state, and the quota if an allocation must count the end
+    soon.
 
-    An allocation must count a bad end, each end while the breaker limits, and the tenant's first end in six hours.
-    Every allocation then reads this admission state. A bad end under a limit opens the breaker again: no other job
-    starts here before the allocation that opens it.
+    An allocation must count a bad end, each end while the breaker limits, and the tenant's first end in six hours. A
+    bad end under a limit opens the breaker again: no other job of the tenant starts before the allocation that opens
+    it.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)
     state = directory.over_all.get(gate.id)
@@ -83,7 +84,7 @@ def record_end(
 
 
 def is_recent(end: JobEnd, now: datetime) -> bool:
-    """Returns whether the job ended less than `MAX_AGE` ago, so that its end counts."""
+    """Returns `True` if the job ended less than `MAX_AGE` ago, so that its end counts."""
     return end.at > now - MAX_AGE
 
 

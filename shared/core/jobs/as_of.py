@@ -74,7 +74,7 @@ def encode_columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
 
 
 def rebuild_created(record: Record, events: Iterable[Event]) -> Record:
-    """Returns the rows before any event changed them. `events`: all events of the job."""
+    """Returns the rows as they were created, before any event. `events`: all events of the job."""
     touched: dict[str | None, set[str]] = {}
     first: Mapping[str, JsonValue] = {}
     for event in events:

@@ -1,4 +1,4 @@
-"""Attempts: their start, the renewal of their leases, and their ends without a reply (R4, R8, R10)."""
+"""Attempts: start, renewal of the lease, and failure without a reply (R4, R8, R10)."""
 
 from __future__ import annotations
 
@@ -128,7 +128,9 @@ def fail_publish(record: Record, step_id: str, attempt_no: int, message: str, pr
 
 
 def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Ends the attempt if its lease is over in the ledger. If not, returns IGNORED; the verdict names the next wait."""
+    """Ends the attempt if its lease in the ledger has expired. If not, the outcome is IGNORED, and the verdict has the
+    next wait.
+    """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignore(record, reason_code)
@@ -189,8 +191,9 @@ def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Ou
 def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
     """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of that message.
 
-    The waits double, up to a maximum of five minutes. Only the first wait has an EVENT row. The waits end with the
-    total time of the step or job, and with a cancellation of the job: the outcome is IGNORED, and the timeout counts.
+    The waits double, up to a maximum of five minutes. Only the first wait has an EVENT row. The waits stop when the
+    total time of the step or job is over, or when the job is cancelled. The outcome is then IGNORED, and the timeout
+    takes effect.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
@@ -208,11 +211,11 @@ def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str,
 
 
 def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
-    """Postpones the next attempt: a dispatch limit of its service or lane is reached (R56). Uses no attempt.
+    """Postpones the next attempt, because a dispatch limit of its service or lane is reached (R56). Uses up no attempt.
 
     The waits double, from half a minute to a maximum of five minutes. Only the first wait has an EVENT row. The waits
-    end with the total time of the step or job, and with every control. The outcome is REFUSED if no attempt could be
-    recorded now.
+    stop when the total time of the step or job is over, and on every control. The outcome is REFUSED if no attempt can
+    be recorded now.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
@@ -311,7 +314,7 @@ def lease_until(record: Record, step: Step, now: datetime) -> datetime:
 
 
 def attempt_deadline(step: Step, now: datetime) -> datetime | None:
-    """Returns the maximum end of an attempt in progress, as its first ACK set it. None means no limit."""
+    """Returns the latest end of an attempt in progress, which its first ACK set. None means no limit."""
     if step.attempt_deadline_at is not None or step.timings.attempt_max_s is None:
         return step.attempt_deadline_at
     return now + timedelta(seconds=step.timings.attempt_max_s)
@@ -392,8 +395,9 @@ def _find_input_ref(record: Record, step: Step) -> Ref:
 
 
 def make_workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
-    """Returns `{workspace base}/{job id}/{step type}/{attempt}/`; `{step id}/` follows a type that occurs twice
-    (decision 5). In Azure a service may write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
+    """Returns `{workspace base}/{job id}/{step type}/{attempt}/`. If the plan has the type twice, `{step id}/` follows.
+
+    In Azure a service may write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
     """
     twice = sum(other.step_type == step.step_type for other in record.steps) > 1
     folder = f"{step.step_type}/{step.step_id}" if twice else step.step_type

@@ -25,7 +25,7 @@ class LaneLook:
     is_all: bool = True
 
     def has_older(self, than: datetime) -> bool:
-        """Returns whether the bus accepted one of the messages at or before that time."""
+        """Returns `True` if the bus accepted one of the messages at or before that time."""
         return any(enqueued_at <= than for _, enqueued_at in self.oldest)
 
     def ahead_of(self, message_id: str, sent_at: datetime) -> int | None:

@@ -74,7 +74,7 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """A cause without its time. It is the same for every retry, and each retry decides at its own time."""
+    """A cause without its time, the same for every retry. Each retry adds its own time."""
 
     cause_id: str
     actor: str
@@ -103,8 +103,8 @@ def append(
 ) -> tuple[Record, Event]:
     """Adds one event to `after` and updates the head of the history in its JOB row. Returns both.
 
-    `step`: the step after the transition. `attempt_no`, `lease_digest` and `step_id` replace the step's own values
-    if a reply named others.
+    `step`: the step after the transition. `attempt_no`, `lease_digest` and `step_id` replace the step's own values if a
+    reply has other values.
     """
     head = after.job
     values: dict[str, Any] = {

@@ -134,18 +134,18 @@ class Step:
 
     @property
     def next_input(self) -> Ref | None:
-        """Returns the input of the next step: the result, or the whole workspace if the RESULT names none."""
+        """Returns the input of the next step: the result, or the whole workspace if the RESULT has no reference."""
         return self.result_ref or self.workspace_ref
 
     @property
     def owes_publish(self) -> bool:
-        """Returns whether the step is in a publish backoff: the bus did not accept the directive, so LUCIUS will send
+        """Returns `True` if the step is in a publish backoff: the bus did not accept the directive, so LUCIUS will send
         it again.
         """
         return self.status is StepStatus.INITIATED and self.due_at is not None
 
     def attempt_is_over(self, at: datetime) -> bool:
-        """Returns whether the maximum duration of the current attempt is over at `at`."""
+        """Returns `True` if the maximum duration of the current attempt is over at `at`."""
         return self.attempt_deadline_at is not None and self.attempt_deadline_at <= at
 
 
@@ -257,7 +257,7 @@ class Job:
 
     @property
     def is_staged(self) -> bool:
-        """Returns whether the job is not admitted yet: it has no orchestration, and none of its steps has begun."""
+        """Returns `True` if the job is not admitted yet: it has no orchestration, and none of its steps has begun."""
         return self.staged_at is not None and self.admitted_at is None
 
     @property
@@ -269,7 +269,7 @@ class Job:
 
     @property
     def is_dependent(self) -> bool:
-        """Returns whether a dependency of the job possibly has not ended, or did not succeed."""
+        """Returns `True` if a dependency of the job may not have ended yet, or did not succeed."""
         return self.dependencies is not None and self.dependencies_settled_at is None
 
 
@@ -277,7 +277,7 @@ _Row = TypeVar("_Row")
 
 
 def with_columns(row: _Row, **columns: Any) -> _Row:
-    """Returns a copy of a frozen row with other columns. `dataclasses.replace` takes thirty times as long."""
+    """Returns a copy of a frozen row with other columns, 30 times faster than `dataclasses.replace`."""
     assert columns.keys() <= vars(row).keys(), columns.keys()
     copy = object.__new__(type(row))
     vars(copy).update(vars(row), **columns)
@@ -344,7 +344,7 @@ class Record:
 
     @property
     def open_steps(self) -> tuple[Step, ...]:
-        """Returns the current steps: the first unsettled step, with the unsettled ones of its group."""
+        """Returns the current steps: the first step that has not SUCCEEDED, with the other such steps of its group."""
         first = next((step for step in self.steps if step.status is not StepStatus.SUCCEEDED), None)
         if first is None:
             return ()

@@ -48,10 +48,9 @@ def cause_of_record(instance_id: str, step_id: str, attempt_no: int) -> str:
 
 
 def is_late(step: Step, now: datetime) -> bool:
-    """Returns whether the attempt's lease must be renewed before the dispatch, since the lease began over a third of
-    the ACK timeout, or over `_SENT_WITHIN`, ago.
+    """Returns `True` if the attempt's lease must be renewed before the dispatch. This is so if the lease began over a
+    third of the ACK timeout ago, or over `_SENT_WITHIN` ago.
 
-    If not, the dispatch is so soon after the start of the lease that `Step.sent_at` can show the start as the time
-    of sending.
+    If not, `Step.sent_at` can show the start of the lease as the time of sending.
     """
     return now - step.sent_at > min(timedelta(seconds=step.timings.ack_timeout_s / 3), _SENT_WITHIN)

@@ -68,7 +68,8 @@ class DeadlinePassed:
 
 @dataclass(frozen=True)
 class TimePassed:
-    """The sweeper found a step whose total time, or its job's, is over, while no other process ended it."""
+    """The sweeper found a step whose total time, or whose job's total time, is over. No other process ended the step.
+    """
 
     step_id: str
 
@@ -130,7 +131,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Admitted:
-    """The quotas of a job admitted it."""
+    """The quotas of a job admitted the job."""
 
     #: the job's quotas at its admission: `{"gate", "name", "active", "max_active"}` each
     gates: tuple[dict[str, Any], ...] = ()
@@ -155,7 +156,7 @@ class DependencyFailed:
 
 @dataclass(frozen=True)
 class Expired:
-    """The job has not begun by its `expires_at`."""
+    """The job did not begin by its `expires_at`."""
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ def make_transition(
 def find_final_output(record: Record) -> Any:
     """Returns the `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`.
 
-    For a last group, the first step of the group counts: if the job's `output_ref` names a blob, that step writes
-    it.
+    For a last group, the first step of the group is used. If the job's `output_ref` names a blob, that step writes the
+    blob.
     """
     last = record.last[0]
     return (last.result or {}).get("output_ref") or last.result_ref or record.job.output_ref

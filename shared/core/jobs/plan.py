@@ -1,6 +1,6 @@
 """The created rows of a job: its fixed plan (R29), with the maximum times of the job and its attempts (R10).
 
-They depend only on the request, the protocol, the settings and `created_at` of the idempotency record. So two
+The rows depend only on the request, the protocol, the settings and `created_at` of the idempotency record. So two
 creators of the same job write the same rows, except for the salt of the first EVENT.
 """
 
@@ -98,7 +98,7 @@ def compute_digests(envelope: Envelope) -> Digests:
 
 
 def _of_dependencies(envelope: Envelope) -> dict[str, object]:
-    """Returns the dependencies, if any: the same work after other jobs is another request."""
+    """Returns the dependencies for the digest, or an empty object if there are none."""
     if not envelope.dependencies:
         return {}
     return {
@@ -275,6 +275,6 @@ def make_tombstone(
 
 
 def find_origin(url: str) -> str:
-    """Returns the scheme and host of a URL for readers: the rest may be a credential."""
+    """Returns the scheme and host of a URL, which readers may see. The rest may contain a credential."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -123,7 +123,7 @@ def _step(old: Step, created_at: datetime) -> Step:
 
 
 def fresh_step(old: Step, created_at: datetime) -> Step:
-    """Returns a PENDING step for the new job, which runs it again."""
+    """Returns a PENDING copy of an old step, which the new job runs again."""
     return Step(
         **{name: getattr(old, name) for name in STEP_KEPT},
         status=StepStatus.PENDING,

@@ -34,7 +34,7 @@ _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 
 
 def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progress_s: float | None = None) -> Outcome:
-    """Decides an ACK, HEARTBEAT or RESULT of any attempt, in any order.
+    """Decides the effect of an ACK, HEARTBEAT or RESULT of any attempt, in any order.
 
     The outcome is REFUSED if the reply names another tenant or an unknown step. The job then has no event for the
     reply.
@@ -59,7 +59,7 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progre
 
 
 def holds_lease(step: Step, reply: Reply) -> bool:
-    """Returns whether the reply has the lease of the step's current attempt, which only its directive has."""
+    """Returns `True` if the reply has the lease of the step's current attempt, which only its directive has."""
     return (reply.attempt_no, lease_digest(reply.lease_id)) == (step.attempt_no, step.lease_digest)
 
 
@@ -136,8 +136,8 @@ def _apply_heartbeat(
 
 
 def _is_heartbeat_due(step: Step, provenance: Provenance) -> bool:
-    """Returns whether the heartbeat must be written. The minimum time since the last start of the lease is a fixed
-    share of the cadence, or without a cadence of the lease.
+    """Returns `True` if the heartbeat must be written. The minimum time since the last start of the lease is a fixed
+    share of the cadence. For a step without a cadence, it is the same share of the lease.
     """
     timings = step.timings
     if timings.heartbeat_cadence_s is not None:
@@ -151,7 +151,7 @@ def _is_heartbeat_due(step: Step, provenance: Provenance) -> bool:
 
 
 def _is_progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> bool:
-    """Returns whether the heartbeat has new progress and is `progress_s` seconds or more after the step's last write
+    """Returns `True` if the heartbeat has new progress and is `progress_s` seconds or more after the step's last write
     (R6).
     """
     if progress_s is None or reply.progress in (None, step.progress) or step.heartbeats >= MAX_HEARTBEATS:
@@ -231,7 +231,7 @@ def _apply_success(
 
 
 def _apply_ack(record: Record, provenance: Provenance) -> Record:
-    """Records that a service acknowledged the job, by an ACK or by a reply that overtook it (R6)."""
+    """Records that a service acknowledged the job, by an ACK or by a reply that arrived before the ACK (R6)."""
     return move_job(record, JobTrigger.ACKED, provenance, first_ack_at=record.job.first_ack_at or provenance.at)
 
 
@@ -249,7 +249,9 @@ def _make_event_data(reply: Reply) -> dict[str, Any]:
 
 
 def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance: Provenance) -> Outcome:
-    """Adds an EVENT row and changes nothing else; past the limit it only counts (R3)."""
+    """Adds an EVENT row without another change of state. After `MAX_IGNORED_EVENTS` such rows, only counts the reply
+    (R3).
+    """
     count = record.job.suppressed + 1
     after = record.with_job(suppressed=count, updated_at=provenance.at)
     if count > MAX_IGNORED_EVENTS:

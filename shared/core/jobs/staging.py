@@ -14,7 +14,7 @@ from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
 
 
 def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
-    """Admits the job: its total time counts from now on. The outcome is IGNORED unless the job is THROTTLED."""
+    """Admits the job: its total time starts now. The outcome is IGNORED unless the job is THROTTLED."""
     if record.job.status is not JobStatus.THROTTLED:
         return ignore(record, IgnoreReason.ALREADY)
     total, waited_s = record.job.total_time_s, (provenance.at - record.job.created_at).total_seconds()
@@ -41,7 +41,7 @@ def mark_awaited(record: Record, provenance: Provenance) -> Outcome:
 
 
 def release_dependent(record: Record, provenance: Provenance) -> Outcome:
-    """Moves the job on to its quotas, since its dependencies succeeded. The outcome is IGNORED unless the job is
+    """Makes the job wait for its quotas, since its dependencies succeeded. The outcome is IGNORED unless the job is
     WAITING_FOR_JOBS.
     """
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:

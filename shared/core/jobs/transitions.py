@@ -18,9 +18,9 @@ The machines are coupled in these ways:
 - The other steps decide the job's trigger at the end of a step: LAST_STEP_SUCCEEDED if all have succeeded. It is
   SIBLINGS_IN_FLIGHT if steps of the same parallel group are in flight, so that the group continues (R12). Else it is
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.jobs.attempts`, `shared.core.jobs.replies`).
-- Entering PAUSED counts a pause and stops the job's clocks; entering a terminal state sets `completed_at`; entering
-  CANCELLED cancels every step that has not ended. `move_job` has these effects, and no other function. Every
-  transition of a step but GATED ends its wait for a dispatch limit, in `move_step`.
+- `move_job` applies the effects of a new state, and no other function does. PAUSED counts a pause and stops the job's
+  clocks. A terminal state sets `completed_at`. CANCELLED cancels every step that has not ended.
+- In `move_step`, every transition of a step but GATED ends its wait for a dispatch limit.
 
 The diagrams in the docs are generated from these tables. A test removes or changes each row: each change must be
 noticed.
@@ -60,7 +60,7 @@ class StepTrigger(StrEnum):
 
 
 class JobTrigger(StrEnum):
-    """The triggers of a job's transitions. `*_IDLE`: no step is in flight."""
+    """The triggers of a job's transitions. A name with `_IDLE` applies if no step is in flight."""
 
     DEPENDENCIES_SETTLED = "DEPENDENCIES_SETTLED"
     DEPENDENCY_FAILED = "DEPENDENCY_FAILED"

@@ -90,7 +90,7 @@ class Shown:
         )
 
     def awaits(self, step: Step) -> bool:
-        """Returns whether the orchestration waits for the step's current attempt, and so knows that the directive was
+        """Returns `True` if the orchestration waits for the step's current attempt, and so knows that the directive was
         sent.
         """
         sent = self.verdict in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT)
@@ -101,7 +101,7 @@ NOTHING_SHOWN = Shown()
 
 
 def verdict_for(record: Record | None, step_id: str, instance_id: str, now: datetime) -> Verdict:
-    """Decides from the ledger the next action of orchestration `instance_id` for one step."""
+    """Returns the next action of orchestration `instance_id` for one step, decided from the ledger."""
     job = record.job if record is not None else None
     if record is None or job is None or job.status.terminal or job.is_staged or job.instance_id != instance_id:
         return Verdict(VerdictKind.END)

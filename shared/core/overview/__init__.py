@@ -1,1 +1,1 @@
-"""The overview of a deployment: counts by minute, and a sentence for each problem."""
+"""The overview of a deployment: counts per minute, and a sentence for each problem."""

@@ -1,7 +1,8 @@
-"""Counts of one minute: job ends, and latencies of services from the record of an attempt to its ACK and to its RESULT.
+"""Counts of one minute: ended jobs, and latencies of services from the record of an attempt to its ACK and to its
+RESULT.
 
-Latencies are counted in buckets, so that the counts of processes and minutes add up. A value read from them is the
-upper end of a bucket, "at most".
+Latencies are counted in buckets, so that the counts of processes and minutes add up. A percentile is the upper limit of
+its bucket.
 """
 
 from __future__ import annotations

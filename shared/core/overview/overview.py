@@ -205,7 +205,7 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Hea
 
 
 def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[HealthProblem]:
-    """Returns the problem of a quota, if any. A reached limit, or a hold without waiting jobs, is not a problem."""
+    """Yields the problem of a quota, if any. A reached limit, or a hold without waiting jobs, is not a problem."""
     gate = quota.gate
     name = (
         gate.display_name
@@ -262,7 +262,7 @@ def _find_failures(overview: Overview) -> Iterator[HealthProblem]:
 
 
 def _find_incidents(overview: Overview) -> Iterator[HealthProblem]:
-    """Returns the problems of open incidents. All failed jobs together are one problem."""
+    """Yields the problems of open incidents. All failed jobs together are one problem."""
     failed = [each for each in overview.incidents if each.kind is IncidentKind.JOB]
     if len(failed) > 1:
         codes = Counter(each.code for each in failed)
@@ -311,9 +311,7 @@ def _find_rejected_messages(overview: Overview) -> Iterator[HealthProblem]:
 
 
 def _find_suspended_hooks(overview: Overview) -> Iterator[HealthProblem]:
-    """Returns one problem for all suspended webhooks, if any. The list of webhooks covers one tenant, so it
-    names one.
-    """
+    """Yields one problem for all suspended webhooks, if any."""
     if not overview.suspended_hooks:
         return
     [(tenant, _)] = overview.suspended_hooks.most_common(1)
@@ -332,7 +330,7 @@ def _find_suspended_hooks(overview: Overview) -> Iterator[HealthProblem]:
 
 
 def _is_named(overview: Overview, incident: Incident) -> bool:
-    """Returns whether another problem already names the cause of this one."""
+    """Returns `True` if another problem already names the cause of this one."""
     if incident.kind is IncidentKind.SERVICE:
         return any(each.name == incident.subject and each.silent_since for each in overview.services)
     return any(each.gate.id == incident.subject and each.breaker is BreakerState.OPEN for each in overview.quotas)
@@ -360,5 +358,5 @@ def _with_tenant(command: str, tenant: str | None) -> str:
 
 
 def _quote(text: str) -> str:
-    """Quotes a value for a shell, on one line of a terminal: a caller may have chosen it."""
+    """Quotes a value for a shell, on one line of a terminal. A caller may have chosen the value."""
     return shlex.quote("".join(char if char.isprintable() else "?" for char in text))

@@ -62,7 +62,9 @@ def _parse_finite(text: str) -> float:
 
 
 def _parse_integer(text: str) -> int:
-    """Parses an integer exactly, while other parsers use a double. Refuses one that exceeds every double."""
+    """Parses an integer exactly, while other parsers use a double. Raises ValueError if the integer exceeds every
+    double.
+    """
     if len(text) > _MAX_DIGITS:
         _parse_finite(text)
     return int(text)
@@ -78,7 +80,7 @@ def _check_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_surrogates(text: str, value: Any) -> None:
-    """Refuses a `\ud800` escape without its other half: it is not a character and cannot be stored."""
+    """Raises ValueError for a lone surrogate, which is not a character and cannot be stored."""
     if "\\u" not in text and "\\U" not in text:
         return
     try:

@@ -60,7 +60,7 @@ class RecordedAnswer:
 
 
 def is_for(hook: Hook, event: PublicEvent) -> bool:
-    """Returns whether the webhook gets an event. An event has no labels over 2 KiB, so no filter of labels
+    """Returns `True` if the webhook gets the event. An event omits labels of more than 2 KiB, so no filter of labels
     matches it.
     """
     if hook.state is HookState.DISABLED or hook.url is None or event["type"].startswith(PREFIX):
@@ -130,7 +130,7 @@ def _apply_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -
 
 
 def _apply_refusal(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
-    """Returns the result of an error response from a working endpoint: other deliveries of the webhook continue."""
+    """Returns the result of an error response from a working endpoint. Other deliveries of the webhook continue."""
     tried = replace(tried, refusals=tried.refusals + 1)
     flows = is_probe and hook.waits_until is not None
     if flows:
@@ -168,7 +168,8 @@ def give_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> Record
 
 
 def with_dead(hook: Hook, number: int, reason: str) -> Hook:
-    """Counts an abandoned delivery, by its event's number, that is not in the log yet."""
+    """Returns the webhook with one more abandoned delivery that is not in its log yet. `number`: number of the event.
+    """
     first, last = hook.unlogged_first or number, hook.unlogged_last or number
     return replace(
         hook,
@@ -180,7 +181,7 @@ def with_dead(hook: Hook, number: int, reason: str) -> Hook:
 
 
 def is_log_due(hook: Hook, now: datetime) -> bool:
-    """Returns whether the log needs an entry about abandoned deliveries."""
+    """Returns `True` if the log needs an entry about abandoned deliveries."""
     return hook.unlogged > 0 and (hook.dead_logged_at is None or now - hook.dead_logged_at >= LOGGED_EVERY)
 
 
@@ -207,7 +208,7 @@ def _postpone(tried: Delivery, answer: Answer, now: datetime) -> Delivery:
 
 
 def _compute_wait(before: int, answer: Answer) -> timedelta:
-    """Returns the next wait after this number of waits, or a longer one if the endpoint requested it."""
+    """Returns the next wait after `before` waits, or a longer wait if the endpoint requested it."""
     asked = min(answer.retry_after or timedelta(), _MAX_WAIT)
     return max(WAITS[min(before, len(WAITS) - 1)], asked)
 

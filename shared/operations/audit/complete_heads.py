@@ -82,7 +82,7 @@ async def check_heads(
 ) -> Completed:
     """Continues the check of the tenant until it is complete or `is_over()`. Returns the state of the check.
 
-    `known`: the stored state; if None, it is read. `incidents`: all open incidents; None means they are read. `context`
+    `known`: the stored state; if None, it is read. `incidents`: all open incidents; if None, they are read. `context`
     must cover all tenants.
 
     Race heads: of two concurrent checks, one writes its result. Raises LedgerUnavailable.
@@ -193,8 +193,8 @@ class _Check:
         self.behind += self._is_owed([entry.at for entry, _ in entries])
 
     def _is_owed(self, times: Sequence[datetime]) -> bool:
-        """Returns whether a row without a head is before the goal.
+        """Returns `True` if a row without a head is before the goal.
 
-        A clock that jumps back writes an earlier time later.
+        The times may be out of order, since a clock can jump back.
         """
         return len(times) == _UNSEEN or any(at < self._goal for at in times)

@@ -33,7 +33,7 @@ async def read_anchors(
     """Returns the anchors of a page, and the position of the next page. A day whose file exceeds the page continues on
     the next page.
 
-    `position`: `DAY:OFFSET` from the page before. Raises LedgerUnavailable; ValueError for any other position.
+    `position`: `DAY:OFFSET` from the page before. Raises LedgerUnavailable, and ValueError for any other position.
     """
     kept = context.require_audit().kept
     day, offset = first, 0

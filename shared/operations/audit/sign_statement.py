@@ -36,7 +36,7 @@ async def sign_statement(context: Context, payload: bytes) -> dict[str, Any]:
 
 
 async def sign(context: Context, payload_type: str, payload: bytes) -> tuple[PublicKey, bytes]:
-    """Returns the key and its DER signature. Raises LedgerUnavailable, SigningUnavailable.
+    """Returns the key and the DER signature of the payload. Raises LedgerUnavailable, SigningUnavailable.
 
     The public key is stored before its first signature, so that each signature can always be verified.
     """

@@ -50,7 +50,7 @@ async def sign_heads(
     Defaults: the window starts at the first head and ends five minutes ago. Pages have whole days, so heads of the
     first and last day can be outside of the window. The cursor is signed, so a caller cannot skip a head.
 
-    Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable; ValueError for an unknown cursor.
+    Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable, and ValueError for an unknown cursor.
     """
     heads = context.require_audit().heads
     if cursor is not None:
@@ -126,7 +126,7 @@ async def _write_cursor(context: Context, place: _Place) -> str:
 
 
 async def _read_cursor(context: Context, cursor: str) -> _Place:
-    """Decodes a cursor. Raises ValueError, also after a key rotation; and SigningUnavailable."""
+    """Decodes a cursor. Raises SigningUnavailable, and ValueError for an invalid cursor or after a key rotation."""
     try:
         text, signature = (base64.b64decode(each, altchars=b"-_", validate=True) for each in cursor.split("."))
     except binascii.Error as wrong:

@@ -85,7 +85,7 @@ def _end(day: date) -> datetime:
 
 
 async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> bool:
-    """Writes the day's anchor if its heads are complete. Returns whether the day has its anchor. Raises
+    """Writes the day's anchor if its heads are complete. Returns `True` if the day has its anchor. Raises
     LedgerUnavailable, SigningUnavailable.
     """
     kept = context.require_audit().kept

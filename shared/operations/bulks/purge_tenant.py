@@ -84,7 +84,7 @@ async def start_purge(context: Context, tenant: str, *, reason: str, actor: str)
 async def purge_step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
     """Deletes a bounded part of the data. Returns the bulk operation, and the seconds to wait before the next step.
 
-    Raises Conflict if another process has the turn, LedgerUnavailable.
+    Raises LedgerUnavailable, and Conflict if another process runs the bulk operation.
     """
     bulk = stored.bulk
     if bulk.listed:
@@ -180,7 +180,7 @@ async def _purge_rows(context: Context, stored: StoredBulk) -> tuple[StoredBulk,
 
 
 async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
-    """Deletes a page of the tenant's rows in tables of all tenants. Returns whether there may be more."""
+    """Deletes a page of the tenant's rows in tables of all tenants. Returns `True` if there may be more."""
     tenant = bulk.tenant
     if await context.rejected.purge(tenant, limit=_ROWS):
         return True

@@ -1,8 +1,8 @@
 """Runs a bulk operation in rounds (R65): find the next jobs, act on each, write the results.
 
-The row of an item is written before its action, and its result together with the counts. A process that dies in between
-leaves an open item. The action is idempotent: the cause identifies a control, and the idempotency record a redrive or a
-replay.
+The row of an item is written before the action on its job. The result is written together with the counts. A process
+that dies in between leaves an open item. The action is idempotent: the cause identifies a control, and the idempotency
+record a redrive or a replay.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
 
 
 async def _take_turn(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> None:
-    """Reserves the bulk operation for this process. Raises Conflict if another process has the bulk operation or it was
-    cancelled, and LedgerUnavailable.
+    """Reserves the bulk operation for this process. Raises LedgerUnavailable, and Conflict if another process runs the
+    bulk operation or it was cancelled.
     """
     stored = await _write(context, stored, replace(stored.bulk, look_at=context.clock.now() + _TURN))
     wait_s = 0
@@ -100,7 +100,9 @@ async def _take_turn(context: Context, orchestrations: Orchestrations, stored: S
 
 
 async def _step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
-    """Does one bounded step. Returns the seconds to wait before the next one. Raises LedgerUnavailable, Contended."""
+    """Runs one bounded step. Returns the bulk operation, and the seconds to wait before the next step. Raises
+    LedgerUnavailable, Contended.
+    """
     bulk = stored.bulk
     if bulk.action is BulkAction.PURGE:
         return await purge_step(context, orchestrations, stored)
@@ -135,7 +137,7 @@ async def _list_more(context: Context, stored: StoredBulk) -> StoredBulk:
 
 
 async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> StoredBulk:
-    """Makes items of the jobs that failed because of the redriven one, each once."""
+    """Adds an item for each job that failed because of the redriven job, unless it is an item already."""
     bulk, position = stored.bulk, work.dependants_after or ""
     found = await context.index.list_failed_dependants(bulk.tenant, work.job_id, limit=_LISTED, after=position)
     new = [each for each in await asyncio.gather(*(_find_failed(context, bulk, job_id) for job_id in found)) if each]
@@ -165,7 +167,7 @@ def _make_addition(stored: StoredBulk, after: Bulk, job_ids: Sequence[str]) -> B
 
 
 async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, work: Work) -> _Tried:
-    """Acts on one job and returns the result. Raises nothing: a fault keeps the item open."""
+    """Acts on one job and returns the result. Raises nothing, since a fault keeps the item open."""
     job_id = work.job_id
     origin = Origin(cause_id=f"bulk:{bulk.bulk_id}:{job_id}", actor=bulk.actor, source="bulk", reason=bulk.reason)
     tried = BulkItem(job_id=job_id, tried_at=context.clock.now())
@@ -205,7 +207,8 @@ def _make_replay_request(bulk: Bulk, job_id: str) -> ReplayRequest:
 async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried]) -> StoredBulk:
     """Writes results and counts in one transaction, without results that another process has already written.
 
-    Also writes them for a bulk operation that was cancelled in between, since the actions were done. Raises Contended.
+    Also writes the results of a bulk operation that was cancelled in between, since the actions were done. Raises
+    Contended.
     """
     for conflicts in range(MAX_TRIES):
         is_late = context.clock.now() >= stored.bulk.created_at + LASTS

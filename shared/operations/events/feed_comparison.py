@@ -1,4 +1,4 @@
-"""Finds jobs and logs with events that their feed lacks, since a hint was lost, and sends the hint again (R73)."""
+"""Finds jobs and logs whose feed lacks events because a hint was lost, and sends the hint again (R73)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from shared.operations.process.context import Context
 
 
 async def hint_behind(context: Context, job: Job) -> bool:
-    """Sends a hint of a living job whose LIST row is behind its history. Returns False if the queue refused it."""
+    """Sends a hint of a living job whose LIST row is behind its history. Returns False if the queue did not accept the
+    hint.
+    """
     return context.events is None or await context.events.hinting.send(job)
 
 
 async def is_behind(context: Context, job: Job) -> bool:
-    """Returns whether the feed lacks rows of an ended job, its incident, or the job that it redrives. Sends hints of
+    """Returns `True` if the feed lacks rows of an ended job, its incident, or the job that it redrives. Sends hints of
     such rows.
 
     Only this check reads the last row of the redriven job, which names the ended job. Raises LedgerUnavailable.
@@ -35,9 +37,9 @@ async def is_behind(context: Context, job: Job) -> bool:
 
 
 async def is_log_behind(context: Context, hint: Hint) -> bool:
-    """Returns whether the feed lacks entries of the log up to `hint.last`. Sends a hint of such entries.
+    """Returns `True` if the feed lacks entries of the log up to `hint.last`. Sends a hint of such entries.
 
-    Reads nothing if this process knows that the feed has them. Raises LedgerUnavailable.
+    Does not read the feed if this process knows that the feed has the entries. Raises LedgerUnavailable.
     """
     if context.events is None or not hint.last:
         return False

@@ -1,8 +1,8 @@
 """Writes the tenant's event feed from hints: exactly once, ordered per job, without gaps (R72).
 
-HEAD's ETag orders all writers of a tenant's feed. The ETag also proves that no other process wrote since, so the
-process's memory of HEAD and of the last event of each job is current. So a batch of hints costs one transaction. Rows
-are read only for a job whose hint does not continue where the feed ends.
+HEAD's ETag orders all writers of a tenant's feed. An unchanged ETag also proves that the process's memory of HEAD and
+of the last event of each job is current. So a batch of hints costs one transaction. Rows are read only for a job whose
+hint does not continue where the feed ends.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Transaction:
     def takes(
         self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets], heads: Sequence[DayHead]
     ) -> bool:
-        """Returns whether the events of one EVENT row fit. The feed gets all of these events together, or none. An
+        """Returns `True` if the events of one EVENT row fit. The feed gets all of these events together, or none. An
         empty transaction takes any row.
         """
         rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
@@ -92,16 +92,16 @@ class _Transaction:
 
 
 async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
-    """Writes the events that the hints name. Sends hints again later for rows that cannot be read now. Raises no error
-    of LUCIUS.
+    """Writes the events that the hints name. For rows that cannot be read now, sends the hints again later. Raises no
+    error of LUCIUS.
     """
     if (events := context.events) is not None:
         await _of_each_tenant(events, hints, lambda *hinted: _FeedWriter(context, events, *hinted).run())
 
 
 async def write_own(context: Context, hints: Sequence[Hint]) -> list[Hint]:
-    """Writes the events of commits of this process, in `_OWN_WRITE_S` and `_OWN_TRIES` at most. Returns the hints that
-    it could not write. Raises nothing.
+    """Writes the events of commits of this process, in at most `_OWN_WRITE_S` seconds and `_OWN_TRIES` tries. Returns
+    the hints whose events were not written. Raises nothing.
     """
     events, left = context.require_events(), list[Hint]()
     until = asyncio.get_running_loop().time() + _OWN_WRITE_S
@@ -247,7 +247,7 @@ class _FeedWriter:
         return is_all
 
     def _is_first(self, hint: Hint) -> bool:
-        """Returns whether the hint begins with the job's creation, at most ten minutes ago."""
+        """Returns `True` if the hint begins with the job's creation, at most ten minutes ago."""
         if hint.first != 1 or not hint.events:
             return False
         return self._context.clock.now() - datetime.fromisoformat(hint.events[0]["time"]) < _YOUNG
@@ -311,7 +311,7 @@ class _FeedWriter:
 
 
 def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[PublicEvent]]] | None:
-    """Returns the events of the hints after row `seen`, by row. None if a row between is missing or unknown."""
+    """Returns the events of the hints after row `seen`, by row. None if a row in between is missing or unknown."""
     found: list[tuple[int, Sequence[PublicEvent]]] = []
     for hint in hints:
         if hint.last is not None and hint.last <= seen:
@@ -341,7 +341,7 @@ def _heads_of(hints: Iterable[Hint]) -> tuple[DayHead, ...] | None:
 async def _entries_after(
     context: Context, hint: Hint, seen: int, limit: int
 ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[DayHead, ...]]:
-    """Returns the log entries after number `seen`, at most `limit`, each with its public events; and the heads of the
+    """Returns at most `limit` log entries after number `seen`, each with its public events, and the heads of the
     entries.
 
     Entries from before the feed existed mean no public events. Entries of an incident whose SEEN row may be deleted

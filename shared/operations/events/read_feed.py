@@ -56,7 +56,7 @@ class EventFilter:
 
 @dataclass(frozen=True)
 class FeedPage:
-    """Events in order, and the cursor to continue from, also at the end of the feed."""
+    """Events in order, and the cursor to continue from. A page at the end of the feed also has a cursor."""
 
     events: list[Mapping[str, Any]]
     next: str

@@ -34,8 +34,8 @@ async def recount_jobs(
     """Counts active, waiting and other staged jobs from the tenant's ACTIVE and FREED rows. Admits no job in the
     meantime.
 
-    Raises TooManyJobs with `at_most_one_page` if there are 1,000 living jobs or more; Conflict, AlreadyExists,
-    LedgerUnavailable.
+    Raises Conflict, AlreadyExists and LedgerUnavailable. With `at_most_one_page`, raises TooManyJobs for 1,000 or more
+    living jobs.
     """
     first: list[ActiveRow] | None = None
     if at_most_one_page:

@@ -76,7 +76,7 @@ async def read_directory(context: Context) -> Directory:
 
 
 class Uncounted(Exception):
-    """The admission state has no valid counts; a count starts with `stored`."""
+    """The admission state has no valid counts. A count starts with the admission state `stored`."""
 
     def __init__(self, stored: StoredAdmission | None) -> None:
         super().__init__()
@@ -84,11 +84,11 @@ class Uncounted(Exception):
 
 
 class QuotasUnknown(Contended):
-    """The tenant's quotas or counts are not known now: the job is staged and continues later."""
+    """The tenant's quotas or counts are unknown now, so the job is staged and continues later."""
 
 
 class BeingCounted(QuotasUnknown):
-    """A count of the tenant's jobs takes longer than the caller may wait."""
+    """A count of the tenant's jobs takes longer than the maximum wait of the caller."""
 
 
 def count_admission_room(operations: int) -> int:
@@ -238,7 +238,7 @@ async def _read_counted(
 
 
 def _is_counted(admission: AdmissionState, directory: Directory, now: datetime) -> bool:
-    """Returns whether the counts are valid: made since a quota concerns the tenant, and once more a minute later."""
+    """Returns `True` if the counts were made after a quota began to concern the tenant, and again a minute later."""
     opened = directory.counts_needed_since(admission.tenant)
     if opened is not None and now >= opened + _SECOND_COUNT:
         opened += _SECOND_COUNT
@@ -293,7 +293,7 @@ async def send_follow_ups(
 ) -> None:
     """Sends the wake-up, the requests for allocations and the hints that a written admission state needs.
 
-    The sweeper repeats lost ones. `to_allocate`: quotas whose next allocation must read this admission state.
+    The sweeper repeats lost messages. `to_allocate`: quotas whose next allocation must read this admission state.
     """
     note_admission_log(context.events, write)
     tenant, after = write.after.tenant, write.after
@@ -313,7 +313,7 @@ async def send_follow_ups(
 async def request_due_allocations(
     context: Context, before: AdmissionState, after: AdmissionState, directory: Directory
 ) -> None:
-    """Requests the allocations that a change of the admission state needs; the sweeper repeats lost requests."""
+    """Requests the allocations that a change of the admission state needs. The sweeper repeats lost requests."""
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for gate, wants_more in demand.find_due_allocations(before, after, directory, context.clock.now()):
             await request_allocation(context, gate, after.tenant if wants_more else None)

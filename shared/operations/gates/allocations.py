@@ -1,7 +1,7 @@
 """Allocates a quota over all tenants among the tenants (R54).
 
-A tenant that is stopped only by such a quota makes an allocation or requests one; the queue and the sweeper ensure that
-an allocation follows. An allocation that dies has granted too little, never too much. Two concurrent allocations are
+If only such a quota stops a tenant, the tenant makes or requests an allocation. The queue and the sweeper ensure that
+an allocation follows. An interrupted allocation has granted too little, never too much. Two concurrent allocations are
 safe (Race division). The allocation record is written under its ETag, and no grant of an earlier allocation follows a
 reclaim of a later one.
 """
@@ -86,7 +86,7 @@ async def allocate_if_due(context: Context, directory: Directory, gate: Gate) ->
 
 
 async def allocate_after_change(context: Context, gate: Gate) -> Admissions:
-    """Allocates a quota after a change that is in effect. Logs a fault; the sweeper then allocates the quota."""
+    """Allocates a quota after a change that is in effect. Logs a fault. The sweeper then allocates the quota."""
     with telemetry.tolerate(BusUnavailable):
         # until then, processes with an older directory may allocate by the earlier rule
         await context.bus.admission_calls.call_allocation(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
@@ -102,7 +102,7 @@ def _log_unallocated(gate: Gate, fault: Exception) -> None:
 
 
 def _is_due(context: Context, directory: Directory, record: AllocationRecord, gate: Gate) -> bool:
-    """Returns whether the allocation record alone requires an allocation."""
+    """Returns `True` if the allocation record alone requires an allocation."""
     now = context.clock.now()
     # tenants leave the record when their ends are too old to count
     is_old = record.breaker is not None and bool(record.accounts) and now - (record.allocated_at or now) >= _MAX_AGE
@@ -305,7 +305,7 @@ async def _reclaim(
     """Reclaims slots above the targets, and gives each admission state the state of the breaker. Returns the demands
     after the reclaim.
 
-    Returns None if a later allocation has reclaimed from a tenant, or knows a later state of the breaker.
+    Returns None if a later allocation has reclaimed slots from a tenant, or has a later state of the breaker.
     """
 
     async def one(demand: Demand) -> Demand | None:

@@ -103,10 +103,11 @@ async def reserve_slot(
     allocated: Collection[Gate] = (),
     may_need_turn: bool = False,
 ) -> Reserving:
-    """Reserves the job's idempotency record and its slot, after waiting jobs whose quotas time has opened (R49).
+    """Reserves the job's idempotency record and its slot. Waiting jobs whose quotas have opened by now come first
+    (R49).
 
-    A new job that went first could take every slot that time opens. None if another job has the idempotency record; the
-    caller must read the record again. `allocated`: quotas that were already allocated for it.
+    Returns None if another job has the idempotency record, which the caller must read again. `allocated`: quotas that
+    were already allocated for the job.
 
     `may_need_turn`: the caller can take a turn of the tenant and call again. Raises LimitReached, Contended,
     LedgerUnavailable.
@@ -153,7 +154,7 @@ class _Decisions:
 
     @property
     def is_free(self) -> bool:
-        """Returns whether each job is active immediately."""
+        """Returns `True` if each job is active immediately."""
         return not self.ended and all(not decision.place.is_staged for _, decision in self.made)
 
 
@@ -252,8 +253,8 @@ class _Together:
         return found
 
     async def _end_taken(self, decisions: Sequence[tuple[Arrival, Decision]], *, is_claimed: bool) -> None:
-        """Ends new jobs whose idempotency record another job has, and those that an earlier try of this write
-        reserved.
+        """Completes the arrivals that this write must not reserve: an earlier try reserved them, or another job has
+        their idempotency record.
         """
 
         async def one(item: tuple[Arrival, Decision]) -> None:
@@ -297,10 +298,11 @@ def _make_reservation(job: Job, replacing: Claim | None, decision: Decision) -> 
 async def stage_uncounted(
     context: Context, job: Job, *, replacing: Claim | None
 ) -> tuple[Decision, AdmittedJobs] | None:
-    """Stages the job while its tenant's quotas or counts are not known. The job is counted when it joins the waiting
+    """Stages the job while its tenant's quotas or counts are unknown. The job is counted when it joins the waiting
     queue.
 
-    Raises LedgerUnavailable.
+    Returns None if another write came first, and the caller must read the idempotency record again. Raises
+    LedgerUnavailable.
     """
     now, candidate = context.clock.now(), Candidate.of(job)
     if job.dependencies:

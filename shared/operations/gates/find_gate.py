@@ -80,7 +80,7 @@ def _make_gate(tenant: str, kind: GateKind, name: str) -> Gate:
 
 
 async def _is_known(context: Context, gate: Gate) -> bool:
-    """Returns whether the name can have a quota. A type without a protocol has one only if it is already set."""
+    """Returns `True` if the name can have a quota. A type without a protocol has one only if it is already set."""
     if (names := _NAMES.get(gate.kind.key)) is None or gate.name in names(context):
         return True
     if gate.tenant == EVERY and gate.name == EVERY:

@@ -1,10 +1,10 @@
 """Turns the FREED rows of jobs that left into free slots, and admits the next jobs (R48, R49).
 
-The end of a job touches no row of its tenant's quotas. The end leaves a FREED row, in the transaction that removes
-ACTIVE. A turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits
-jobs.
+A job that ends changes no row of its tenant's quotas. The transaction that removes its ACTIVE row creates a FREED row.
+A turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits jobs.
 
-So a count is never too low. Many ends cost one turn. If the process dies before the turn, the sweeper takes it.
+So a count is never too low, and many ended jobs cost one turn. If the process dies before the turn, the sweeper takes
+the turn.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PATIENCE = timedelta(seconds=5)
 
 
 async def may_be_counted(context: Context, job: Job) -> bool:
-    """Returns whether the job's end may concern its tenant's quotas. Raises no LuciusError.
+    """Returns `True` if the ended job may count in its tenant's quotas. Raises no LuciusError.
 
     Returns `True` if the directory cannot be read, since an unnecessary FREED row does no harm.
     """
@@ -134,8 +134,8 @@ async def take_turn(
 ) -> AdmittedJobs:
     """Takes one turn of the tenant: subtracts the jobs of its FREED rows and admits waiting jobs, at most 20 (R49).
 
-    Also repeats a possibly lost request for an allocation. `counts`: allows a count of all jobs of the tenant first;
-    otherwise a count of at most 1,000. `due_at`: time for which the turn was requested. Raises Contended,
+    Also repeats a possibly lost request for an allocation. `counts`: allows a count of all jobs of the tenant first.
+    Otherwise at most 1,000 jobs are counted. `due_at`: time for which the turn was requested. Raises Contended,
     LedgerUnavailable.
     """
 
@@ -160,8 +160,8 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
     repairs.
 
     Callers of one process share a turn that starts after their calls. If another process has taken their rows, nothing
-    is left to do. Each caller waits at most 5 s, so that a slow tenant does not block its lane; then a message requests
-    the turn.
+    is left to do. Each caller waits at most 5 s, so that a slow tenant does not block its lane. After that, a message
+    requests the turn.
     """
     turn = context.process.gate_directory.turn(tenant)
     turn.ended.add(job_id)
@@ -237,8 +237,8 @@ async def _write_turn(
 
 
 async def release_slot(context: Context, job: Job) -> bool:
-    """Frees the slot of an ended job. Returns whether the job had a slot. Its ACTIVE row stays until its dependants are
-    notified.
+    """Frees the slot of an ended job. Returns `True` if the job had a slot. The ACTIVE row stays until the job's
+    dependants are notified.
 
     Raises Contended, LedgerUnavailable.
     """

@@ -1,4 +1,4 @@
-"""Continues the logs of quotas: an admission state forgets an idle quota, and its log stays (R52, R79)."""
+"""Continues the logs of quotas. An admission state drops an idle quota, while the quota's log stays (R52, R79)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _PAGE = 1000
 
 
 async def read_state(context: Context, admission: AdmissionState, gate: Gate) -> GateState:
-    """Returns the quota's state. A forgotten quota gets the head of its log. Raises LedgerUnavailable."""
+    """Returns the quota's state. For a quota that the admission state dropped, the state has the head of the stored
+    log. Raises LedgerUnavailable.
+    """
     state = admission.state(gate)
     # a forgotten quota that counts a job again has a state without a log
     if state.log_seq or gate.kind is GateKind.TENANT:
@@ -48,7 +50,8 @@ async def _read_last(context: Context, gate: Gate, *, after: int) -> LogEntry | 
 async def continue_log(
     context: Context, before: AdmissionState, after: AdmissionState, log: Sequence[LogEntry], *, is_behind: bool = False
 ) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
-    """Returns `after` and its new entries. Entries of a quota that `before` had forgotten continue its log.
+    """Returns `after` and its new entries. New entries of a quota that `before` does not have continue the quota's
+    stored log.
 
     Reads only for the first entry of a quota, or if `is_behind`. `is_behind`: a new entry already existed, so the head
     of the log in the admission state can be outdated. Raises LedgerUnavailable.

@@ -29,7 +29,8 @@ class ShutGuard:
 
 
 async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
-    """Returns the dispatch limit that stops the step's next attempt. None if the attempt can go, and is counted.
+    """Returns the dispatch limit that stops the step's next attempt. If no limit stops the attempt, counts the attempt
+    and returns None.
 
     Without a number, the bus is not read. An unreadable bus stops no attempt: the directive waits on the bus anyway,
     and directives over the limit do less harm than a standstill. If the directory cannot be read, its last copy
@@ -60,7 +61,7 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
 
 
 async def has_guard(context: Context, step: Step) -> bool:
-    """Returns whether a dispatch limit of the step has, or may have, a hold or a number. Does not read the bus.
+    """Returns `True` if a dispatch limit of the step has, or may have, a hold or a number. Does not read the bus.
 
     `find_shut_guard` then decides. Raises nothing.
     """
@@ -73,7 +74,7 @@ async def has_guard(context: Context, step: Step) -> bool:
 
 
 def list_guards(step: Step) -> Iterator[Gate]:
-    """Lists the dispatch limits of an attempt of the step."""
+    """Yields the dispatch limits of an attempt of the step."""
     for kind in GUARDS:
         yield Gate.over_all(kind, str(getattr(step, kind.key)))
 
@@ -81,7 +82,8 @@ def list_guards(step: Step) -> Iterator[Gate]:
 async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | None]) -> None:
     """Checks that the app can enforce the rule, if the quota is a dispatch limit.
 
-    Raises QuotaInvalid for another limit, or if the app cannot read the bus's counts; BusUnavailable.
+    Raises QuotaInvalid if the app cannot enforce the limit or cannot read the bus's counts. Raises BusUnavailable if
+    the bus does not respond.
     """
     if gate.kind not in GUARDS:
         return

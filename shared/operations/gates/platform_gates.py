@@ -54,7 +54,7 @@ async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) 
 
 
 async def list_waiting_of_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[QueuePosition]:
-    """Returns the first thousand jobs that wait for the quota, by rank. An allocation decides between tenants.
+    """Returns the first 1,000 jobs that wait for the quota, by rank. An allocation decides between tenants.
 
     Raises LedgerUnavailable.
     """
@@ -93,7 +93,7 @@ async def preview_decision(context: Context, job: Job) -> Decision | None:
 
 
 async def _has_room(context: Context, directory: Directory, gate: Gate, admission: AdmissionState) -> bool:
-    """Returns whether an allocation could grant another slot to the tenant. Raises LedgerUnavailable."""
+    """Returns `True` if an allocation could grant another slot to the tenant. Raises LedgerUnavailable."""
     rule, stored = directory.over_all[gate.id].rule, await context.of_all_tenants.allocations.read(gate.id)
     if rule is None or stored is None or (rule.max_active is None and not stored.record.is_limited):
         return True

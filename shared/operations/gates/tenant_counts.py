@@ -27,9 +27,7 @@ DEMAND_PATIENCE = timedelta(seconds=1)
 
 
 def is_counted(directory: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
-    """Returns whether the allocation record includes the jobs of all tenants. Returns `True` if the quota has no
-    number.
-    """
+    """Returns `True` if the allocation record includes the jobs of all tenants, or if the quota has no number."""
     state = directory.over_all.get(gate.id)
     if state is None or state.max_active is None:
         return True
@@ -48,7 +46,7 @@ async def count_all(
     now: datetime,
 ) -> StoredAllocationRecord | None:
     """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record; None if the time
-    ended before every tenant was counted.
+    was over before every tenant was counted.
 
     A tenant that cannot be counted keeps its last count. A tenant without a last count gets the rest of the limit as a
     reserve (`AllocationRecord.uncounted`). So the other tenants keep their slots and no sum exceeds the limit.

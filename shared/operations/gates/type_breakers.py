@@ -2,8 +2,8 @@
 the directory.
 
 An allocation first writes a change to the admission state of `*`, under its ETag and with the quota's log entries. So
-openings and resets have one order. The allocation record has the ends. Of the states in these two rows, the later one
-applies.
+openings and resets have one order. The allocation record has the ends that the breaker counts. The later state in these
+two rows applies.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ async def record_ends(
     """Returns the allocation record with its breaker after the ends in `demands`, of tenants in the record and of new
     tenants.
 
-    Writes and publishes a change first, and adds a quota whose breaker opened to `opened`. Raises Conflict if another
-    process changed it, and other LuciusErrors.
+    Writes and publishes a change first. Adds the quota to `opened` if its breaker opened. Raises Conflict if another
+    process changed the breaker, and other LuciusErrors.
     """
     gate = state.gate
     rule = state.rule.breaker if state.rule is not None else None

@@ -1,5 +1,5 @@
-"""Reads an admission state's waiting jobs, in order (R49). Writes nothing: a missing count is made for the
-reader only.
+"""Reads an admission state's waiting jobs, in order (R49). Writes nothing, so a missing count is made for the reader
+only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def read_admission(
 async def list_waiting(
     context: Context, admission: AdmissionState, gate: Gate, directory: Directory
 ) -> list[QueuePosition]:
-    """Returns the first thousand jobs that wait for the quota, in order. Raises LedgerUnavailable."""
+    """Returns the first 1,000 jobs that wait for the quota, in order. Raises LedgerUnavailable."""
     rows = {
         number: await context.admissions.first_waiting(admission.tenant, number, MAX_POSITION)
         for number in find_queues(admission, gate)
@@ -94,7 +94,7 @@ async def read_position(context: Context, job: Job) -> QueuePosition | None:
 
 
 async def count_admissible(context: Context, admission: AdmissionState, directory: Directory) -> int:
-    """Returns the number of waiting jobs that the admission state would admit now, up to a thousand. Raises
+    """Returns the number of waiting jobs that the admission state would admit now, up to 1,000. Raises
     LedgerUnavailable.
     """
     admissions = AdmissionRound(admission, directory, context.clock.now(), room=MAX_POSITION)

@@ -1,11 +1,10 @@
 """Opens and closes incidents (R63, R64).
 
-The end of a job, a breaker, a silent service, or a row that LUCIUS cannot process opens an incident. Operators or
-LUCIUS close the incident. One list over all tenants has every open incident, so operators need one query.
+A failed job, an open breaker, a silent service, or a row that LUCIUS cannot process opens an incident. An operator or
+LUCIUS closes the incident. One list over all tenants has every open incident, so operators need one query.
 
-A job's incident enters the list before the job's own transaction opens it, and leaves after the transaction that closes
-it (Race incident). So the list has every open incident. Readers of the list skip closed incidents, and the sweeper
-deletes them.
+A job's incident enters the list before the job's transaction opens the incident. The incident leaves the list after the
+transaction that closes it (Race incident). Readers of the list skip closed incidents, and the sweeper deletes them.
 """
 
 from __future__ import annotations
@@ -102,11 +101,12 @@ async def raise_incident(
     request_type: str | None = None,
     at: datetime | None = None,
 ) -> Incident:
-    """Opens an incident without a job. An open one of the same kind and subject stays instead.
+    """Opens an incident without a job. Returns the open incident of the same kind and subject instead, if there is one.
 
-    `tenant`: normalised tenant id; None means no tenant. `at`: start of the incident, from which its id is made; an
-    earlier incident with the same time stays, open or closed. Without `at`, the incident starts now. Raises ValueError
-    for the kind of a job's incident, which the job's end opens; Contended, LedgerUnavailable.
+    `tenant`: normalised tenant id; None means no tenant. `at`: start of the incident, from which its id is made
+    (default: now). An earlier incident with the same start stays, open or closed.
+
+    Raises Contended, LedgerUnavailable, and ValueError for the kind of a job's incident.
     """
     if kind is IncidentKind.JOB:
         raise ValueError("the end of a job opens its incident")
@@ -144,7 +144,9 @@ async def find_incident_of(context: Context, kind: IncidentKind, subject: str, a
 
 
 async def settle_incident(context: Context, kind: IncidentKind, subject: str, why: str) -> Incident | None:
-    """Resolves the open incident of that kind and subject, or returns None. Raises Contended, LedgerUnavailable."""
+    """Resolves and returns the open incident of that kind and subject; None if no such incident is open. Raises
+    Contended, LedgerUnavailable.
+    """
     known = await context.incidents.find_open(kind, subject)
     if known is None:
         return None
@@ -155,7 +157,7 @@ async def settle_incident(context: Context, kind: IncidentKind, subject: str, wh
 
 
 async def resolve_incident(context: Context, incident_id: str, origin: Origin) -> Incident:
-    """Resolves an incident for an operator; its job stays a dead letter. Idempotent.
+    """Resolves an incident for an operator. Its job stays a dead letter. Idempotent.
 
     Raises IncidentNotFound, IncidentSettled, Transient.
     """
@@ -164,7 +166,7 @@ async def resolve_incident(context: Context, incident_id: str, origin: Origin) -
 
 
 async def dismiss_incident(context: Context, incident_id: str, origin: Origin) -> Incident:
-    """Dismisses an incident for an operator; its job leaves the dead letters. Idempotent.
+    """Dismisses an incident for an operator. Its job leaves the dead letters. Idempotent.
 
     Raises IncidentNotFound, IncidentSettled, Transient.
     """
@@ -182,8 +184,7 @@ async def retry_incident(
 ) -> tuple[Incident, Created]:
     """Redrives the incident's job, which closes the incident. Idempotent: a repeated call returns the same new job.
 
-    Raises IncidentNotFound, IncidentNoJob, IncidentSettled, and the errors of `redrive_job`: JOB_LIVE for a job that
-    has not ended.
+    Raises IncidentNotFound, IncidentNoJob, IncidentSettled, and the errors of `redrive_job`.
     """
     incident, job = await find_incident(context, incident_id)
     if job is None and incident is None:

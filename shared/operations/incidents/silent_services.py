@@ -1,7 +1,8 @@
 """Finds services that do not respond while directives wait for them (R57).
 
-Replies note that a service responds, and the sweeper checks. No count of the bus is needed. A service is silent if it
-sends no reply for five minutes while an attempt is unacknowledged and the directive is still on the lane.
+Each reply records that its service responds, and the sweeper checks these records without a count of the bus. A service
+is silent if it sends no reply for five minutes while an attempt is unacknowledged and the directive is still on the
+lane.
 """
 
 from __future__ import annotations

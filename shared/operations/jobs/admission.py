@@ -24,7 +24,7 @@ _NOTIFIED_AT_ONCE, _MAX_ROUNDS = 8, 5
 
 
 async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: AdmittedJobs) -> None:
-    """Starts the jobs that a turn of the tenant admitted. Logs a fault; the sweeper then starts them.
+    """Starts the jobs that a turn of the tenant admitted. Logs a fault. The sweeper then starts the jobs.
 
     If the turn had no room for all, up to `_MAX_ROUNDS` more turns follow, and then a message requests the rest.
     Requests the incidents of breakers that opened. Raises no error of LUCIUS.
@@ -61,10 +61,10 @@ async def admit(
     actor: str = "system",
     reason: str | None = None,
 ) -> Stored | None:
-    """Makes an admitted job QUEUED and starts it. If the job is a redrive, the old job names it first. None if it no
-    longer waits.
+    """Makes an admitted job QUEUED and starts it. If the job is a redrive, the old job names it first. Returns None if
+    the job no longer waits.
 
-    `gates`: the quotas that admitted it; empty if the process that admitted it died. `actor` and `reason`: operator
+    `gates`: the quotas that admitted the job; empty if the admitting process died. `actor` and `reason`: the operator
     that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, LedgerUnavailable,
     OrchestrationUnavailable.
     """

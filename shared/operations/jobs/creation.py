@@ -1,6 +1,6 @@
 """The steps of every creation, for new jobs and redrives: idempotency record, rows, orchestration.
 
-In this order, a repeated request or the sweeper can finish or withdraw a creation that died in between.
+Because of this order, a repeated request or the sweeper can finish or withdraw an interrupted creation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _JUST_TAKEN = timedelta(seconds=2)
 
 @dataclass(frozen=True)
 class Created:
-    """The job of a request. `replayed`: an earlier request had created it."""
+    """The job of a request. `replayed` means that an earlier request created the job."""
 
     stored: Stored
     replayed: bool
@@ -48,7 +48,9 @@ class Created:
 
 @dataclass(frozen=True)
 class Reserved:
-    """The idempotency record that a job has reserved, and the decision of its quotas; None if no quota concerns it."""
+    """The idempotency record that a job has reserved, and the decision of its quotas. The decision is None if no quota
+    concerns the job.
+    """
 
     decision: Decision | None = None
     #: jobs that the same transaction admitted before it
@@ -67,8 +69,8 @@ def is_expired(context: Context, claim: Claim) -> bool:
 async def reserve(
     context: Context, orchestrations: Orchestrations, record: Record, *, replacing: Claim | None
 ) -> Reserved | None:
-    """Writes the job's idempotency record and its slot; None if the caller must read the record again (Race claim).
-    Raises LimitReached, Transient.
+    """Writes the job's idempotency record and its slot. Returns None if the caller must read the record again (Race
+    claim). Raises LimitReached, Transient.
     """
     job = record.job
     claim = (job.tenant, job.idempotency_hash)

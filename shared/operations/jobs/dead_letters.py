@@ -1,6 +1,6 @@
 """Dead letters: failed jobs that are neither redriven nor dismissed, most recent first.
 
-The rows in the index (R60) name the jobs; the other fields of a list item are read from the ledger.
+The rows in the index (R60) name the jobs. The other fields of a list item are read from the ledger.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
 async def end_dead_letter(context: Context, job: Job, state: LetterState, settlement: Settlement) -> LetterState:
     """Ends the job's dead letter and, in the same transaction, closes its incident if one is open (R64).
 
-    Returns the first end of the dead letter. Raises Contended if the lists do not have the job's end yet,
-    LedgerUnavailable.
+    Returns the first final state of the dead letter. Raises LedgerUnavailable, and Contended if the lists do not show
+    yet that the job ended.
     """
     found = await context.index.end_dead_letter(job, state, settlement)
     if found is None:
@@ -114,7 +114,7 @@ async def end_dead_letter(context: Context, job: Job, state: LetterState, settle
 
 
 async def leave_open(context: Context, job: Job) -> None:
-    """Deletes a job's closed incident from the list of open ones. Logs a fault; the sweeper repeats it."""
+    """Deletes a job's closed incident from the list of open ones. Logs a fault. The sweeper repeats the deletion."""
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
     note_incident(context.events, incident)
@@ -123,8 +123,8 @@ async def leave_open(context: Context, job: Job) -> None:
 
 
 async def leave_list(context: Context, incident: Incident) -> None:
-    """Deletes a job's closed incident from the list of open ones. With feeds, the sweeper does so after the feed has it
-    (R79).
+    """Deletes a job's closed incident from the list of open ones. In a deployment with feeds, the sweeper deletes it
+    after the feed has the incident (R79).
 
     Raises LedgerUnavailable.
     """
@@ -142,10 +142,10 @@ async def incident_of_job(context: Context, job: Job) -> Incident | None:
 
 
 async def list_open(context: Context, job: Job) -> bool:
-    """Adds the incident that the job's end opened to the list of open ones, and sends the incident's hint. Returns
-    whether the list has the incident.
+    """Adds the incident of a failed job to the list of open ones, and sends the incident's hint. Returns `True` if the
+    list has the incident.
 
-    Logs a fault; the sweeper then adds the incident when it clears the job.
+    Logs a fault. The sweeper then adds the incident when it clears the job.
     """
     if (found := incident_of(job)) is None:
         return True

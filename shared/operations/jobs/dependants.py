@@ -1,7 +1,7 @@
 """Notifies the dependants of a job that it ended (R53).
 
-A dependant counts its dependencies down in its ACTIVE row, in the transaction that deletes the DEP row. So each end
-counts once, even if several processes report it repeatedly.
+A dependant counts its dependencies down in its ACTIVE row, in the transaction that deletes the DEP row. So each ended
+dependency is counted once, even if several processes report it repeatedly.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ AT_ONCE = 20
 
 
 async def notify_dependants(context: Context, job: Job) -> bool:
-    """Counts the end of `job` at its dependants, and requests the next action of each that can continue. Returns
-    whether all are notified.
+    """Counts `job` as ended at its dependants, and requests the next action of each that can continue. Returns `True`
+    if all are notified.
 
     Raises Contended, LedgerUnavailable.
     """
@@ -33,7 +33,7 @@ async def notify_dependants(context: Context, job: Job) -> bool:
 
 
 async def count_dependency_end(context: Context, tenant: str, job_id: str, dependant: str, *, succeeded: bool) -> None:
-    """Counts the end of one dependency of `dependant`, once. Raises Contended, LedgerUnavailable."""
+    """Records once at `dependant` that its dependency `job_id` has ended. Raises Contended, LedgerUnavailable."""
 
     async def count() -> None:
         active = await context.index.read_active(tenant, dependant)

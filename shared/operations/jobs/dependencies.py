@@ -1,4 +1,4 @@
-"""Finds the dependencies of a new job, and marks them so that their ends notify the new job (R53)."""
+"""Finds the dependencies of a new job, and marks them so that each notifies the new job when it ends (R53)."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
 
 
 async def mark(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
-    """Marks each dependency of this job, or counts it now if it has ended.
+    """Marks each dependency of this job, or counts the dependency now if it has ended.
 
-    If the mark is written before the end, the end notifies this job. A later mark finds the end. If a dependency cannot
-    be read, marks the others first. Raises Contended, LedgerUnavailable, ArchiveGone, ArchiveInvalid.
+    A dependency that ends after its mark notifies this job. If a dependency cannot be read, marks the others first.
+    Raises Contended, LedgerUnavailable, ArchiveGone, ArchiveInvalid.
     """
     job, faults = stored.record.job, list[Exception]()
 
@@ -112,15 +112,15 @@ async def mark(context: Context, orchestrations: Orchestrations, stored: Stored)
 
 
 def next_check(context: Context, job: Job) -> datetime:
-    """Returns the time of the sweeper's next check of a job that waits for others: hourly, since a DEP row may
-    be lost.
+    """Returns the time of the sweeper's next check of a job that waits for other jobs. The check is hourly, since a DEP
+    row may be lost.
     """
     return min(job.expires_at or ASLEEP, context.clock.now() + _CHECKED_EVERY)
 
 
 async def recount_dependencies(context: Context, job: Job, active: ActiveRow, place: Place) -> bool:
-    """Returns whether fewer dependencies are open than the job's place says: a DEP row was lost, so an end was never
-    counted.
+    """Returns `True` if fewer dependencies are open than the job's place shows. In this case a DEP row was lost, and an
+    ended dependency was never counted.
 
     A dependency counts until its job has ended and its DEP row is deleted. Raises LedgerUnavailable, ArchiveGone,
     ArchiveInvalid.

@@ -33,10 +33,11 @@ _MAX_RACES = 4
 async def dispatch_step(
     context: Context, orchestrations: Orchestrations, *, job_id: str, instance_id: str, step_id: str
 ) -> Verdict:
-    """Records and publishes the step's attempt. Safe to repeat: the message id stays, so duplicate detection drops a
-    second publish.
+    """Records and publishes the step's attempt. Repeated calls are safe, since duplicate detection drops a second
+    message with the same id.
 
-    Raises Contended, LedgerUnavailable, and OrchestrationUnavailable if the job ended. A publish fault is a verdict.
+    Raises Contended, LedgerUnavailable, and OrchestrationUnavailable if the job ended. A publish fault is not raised:
+    the verdict has the next action.
     """
     began_ns = tracing.now_ns()
     now = context.clock.now()
@@ -107,11 +108,11 @@ async def _dispatch(
 
 
 def _is_next(recent: Stored, step_id: str, instance_id: str, now: datetime) -> bool:
-    """Returns whether the last commit of this process leads to an attempt or has one to send, so that no read is
+    """Returns `True` if the last commit of this process leads to an attempt or has one to send, so that no read is
     needed.
 
-    Until an attempt is late, only a control of another process can have moved the job. Such a control can also follow
-    the sending of the directive.
+    Until an attempt is late, only a control of another process can have changed the job. Such a control can also follow
+    after the directive was sent.
     """
     verdict, step = verdict_for(recent.record, step_id, instance_id, now), recent.record.step(step_id)
     if verdict.kind is VerdictKind.AWAIT_ACK and step is not None:
@@ -128,8 +129,8 @@ async def _decide(
     *,
     is_recent: bool,
 ) -> Transitioned | None:
-    """Decides on `stored`. None if it is outdated or moves nothing, and a fresh read gives the verdict. `instance_id`
-    fences there too.
+    """Applies `occurrence` to `stored`. With `is_recent`, returns None if `stored` is outdated or does not change, and
+    the caller must read the job.
     """
     if not is_recent:
         return await transition(context, stored, occurrence, _origin(key), orchestrations=orchestrations)

@@ -18,9 +18,9 @@ from shared.refusals import LimitReached
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:
-    """Makes the checks of a real POST and returns the decisions, in a turn of the tenant.
+    """Makes the checks of a real POST in a turn of the tenant, and returns the decisions.
 
-    Raises the same Refused errors, and LedgerUnavailable.
+    Raises the Refused errors of a real POST, and LedgerUnavailable.
     """
     request = validate_request(context, envelope, correlation_id)
     async with context.process.submissions.turn(normalise(envelope.tenant_id)):

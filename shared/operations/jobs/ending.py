@@ -1,4 +1,4 @@
-"""Follows up on the end of a job after its commit; `transition` calls this by `Context.follow_end`."""
+"""Does the remaining work after the commit that ended a job. `transition` calls this module by `Context.follow_end`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ _SOON = timedelta(minutes=1)
 async def follow_end(
     context: Context, orchestrations: Orchestrations, stored: Stored, rows: Sequence[Event] = ()
 ) -> None:
-    """Does all steps after the end of a job. `rows`: its EVENT rows, if they were committed now.
+    """Does all steps after the commit that ended a job. `rows`: the job's EVENT rows, if they were committed now.
 
-    The ACTIVE row is deleted in step 4. If a process dies before, the row stays and the sweeper repeats every step;
-    each is idempotent. A fault after step 4 is logged, and the sweeper repeats the step when it clears the job. Raises
-    LedgerUnavailable, OrchestrationUnavailable.
+    The ACTIVE row is deleted in step 4. If a process dies before step 4, the row stays and the sweeper repeats every
+    step. Every step is idempotent. A fault after step 4 is logged, and the sweeper repeats the step when it clears the
+    job.
+
+    Raises LedgerUnavailable, OrchestrationUnavailable.
     """
     job = stored.record.job
     # 1. Notify its orchestrations. First, because without ACTIVE no sweep would notify them (R12).
@@ -95,7 +97,8 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
 
 
 async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
-    """Raises the end of a failed or cancelled job in the orchestration of each step that did not succeed (R12).
+    """Raises an event in the orchestration of each step that did not succeed, because the job failed or was cancelled
+    (R12).
 
     Without the event, these orchestrations wait for leases and backoffs of steps that have ended. In a job that
     SUCCEEDED, each step has had its RESULT. Repeated events are harmless. Raises OrchestrationUnavailable.
@@ -107,7 +110,8 @@ async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
 
 
 async def _notify_dependants(context: Context, job: Job) -> bool | None:
-    """Returns whether every dependant has counted the job's end; None if a fault prevents it now."""
+    """Returns `True` if every dependant has counted the job as ended, `False` if some have not, and None after a fault.
+    """
     with telemetry.tolerate(LuciusError, "DEPENDANTS_UNTOLD", **telemetry.line_ids(job)):
         return await notify_dependants(context, job)
     return None
@@ -119,7 +123,8 @@ async def _admit_next(context: Context, orchestrations: Orchestrations, job: Job
 
 
 async def _close(context: Context, stored: Stored) -> bool:
-    """Writes the index transaction of the end. Returns whether it leaves a slot for a turn of its tenant.
+    """Writes the index transaction of an ended job. Returns `True` if the transaction leaves a slot for a turn of the
+    tenant.
 
     Raises LedgerUnavailable.
     """

@@ -1,8 +1,8 @@
 """Lists jobs by filter, newest first.
 
 A list is read from the index with one query per page, for any number of jobs. Each item has the number of its last
-event (`seq`). The sweeper updates the items of living jobs, so none is older than a sweep. A list of living jobs by
-status is read from the ledger.
+event (`seq`). The sweeper updates the items of living jobs, so each is at most as old as the last sweep. A list of
+living jobs by status is read from the ledger.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _as_of(listed: ListRow, job: Job) -> ListRow:
 
 
 def status_of(listed: ListRow) -> JobStatus | None:
-    """Returns the status. None if it is of a later release, which only that release can show (R44)."""
+    """Returns the status, or None for a status of a later release, which only that release can show (R44)."""
     return JobStatus(listed.status) if listed.status in JobStatus.__members__ else None
 
 
@@ -173,7 +173,7 @@ async def fill_from(
     """Reads the rows of all sources after `after`, merged, until a page is full, the list ends, or MAX_READ_MORE rows
     were read without being shown.
 
-    `every_row`: nearly every row is shown, so at most `limit` are read first. Raises errors of the ports.
+    `every_row`: nearly every row is shown, so at most `limit` rows are read first. Raises errors of the ports.
     """
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     kept: list[T] = []

@@ -29,7 +29,7 @@ class ArchivedJob:
 
 
 async def read_archived(context: Context, job_id: str) -> ArchivedJob | None:
-    """Returns the archived job; None if the job is not archived. One row and one blob are read.
+    """Returns the archived job, read from one row and one blob. None if the job is not archived.
 
     Raises ArchiveGone, ArchiveInvalid, LedgerUnavailable, and Undecodable for a bundle of a later release.
     """

@@ -81,7 +81,7 @@ async def last_transition(context: Context, record: Record, events: Sequence[Eve
 
 
 async def read_for_list(ledger: Ledger, job_id: str) -> Stored | None:
-    """Returns the job for a list. None if it does not exist, is of a later release, or a part of it is lost.
+    """Returns the job for a list. None if the job does not exist, is of a later release, or has lost rows.
 
     So one such job does not hide the others. Raises LedgerUnavailable.
     """

@@ -43,8 +43,8 @@ async def redrive_job(
     or withdraws an abandoned redrive. Race redrives: two concurrent calls make one new job.
 
     If a job never began because of its dependencies, the new job waits for them again, or for their redrives. With
-    `ignore_dependencies` it waits for no job. Raises JobNotFound, JobArchived, NotRedrivable, LimitReached, Overloaded,
-    Transient, and RequestInvalid if today's policy no longer allows the job's references.
+    `ignore_dependencies`, the new job waits for no job. Raises JobNotFound, JobArchived, NotRedrivable, LimitReached,
+    Overloaded, Transient, and RequestInvalid if the present policy does not allow the job's references.
     """
     old = await context.ledger.read(job_id)
     if old is None:
@@ -111,7 +111,7 @@ def _refuse(record: Record) -> None:
 
 
 def _refuse_expired(context: Context, new: Record) -> None:
-    """Refuses a result in the workspace whose retention is over, since its reader would fail (R47)."""
+    """Raises an error if a result in the workspace is past its retention, since its reader would fail (R47)."""
     retention, now = context.settings.retention, context.clock.now()
     for step in new.steps:
         if not step.carried or step.next_input is None or step.completed_at is None:

@@ -1,4 +1,4 @@
-"""Checks a job's references against today's policy, for a request, a redrive or a RESULT (R34, R46)."""
+"""Checks a job's references against the present policy, for a request, a redrive or a RESULT (R34, R46)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CREDENTIAL = "must not contain a credential; give the service a role of its own
 
 
 def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Returns `(path, reason)` for each URI of `refs` that no job of the tenant may name today.
+    """Returns `(path, reason)` for each URI of `refs` that the present policy forbids to jobs of the tenant.
 
-    Returns such a pair for each other field with a credential too, since every reader of the job can see the
-    credential. Raises ConfigurationUnavailable if a store may restrict the tenant further and was never read.
+    Also returns such a pair for each other field with a credential, since every reader of the job can see it. Raises
+    ConfigurationUnavailable if a store may restrict the tenant further and was never read.
     """
     settings = context.settings
     workspace = Workspace(settings.workspace_uri, tenant)

@@ -26,7 +26,7 @@ MAX_REMOVED = 1000
 async def list_rejected(
     context: Context, *, day: date | None, tenant: str | None = None, after: str | None, limit: int
 ) -> tuple[list[Rejection], str | None]:
-    """Returns a page of rejected messages, newest first, and the id to continue after, or None at the end.
+    """Returns a page of rejected messages, newest first, and the id to continue after; None on the last page.
 
     `day`: day to list (default: all retained days). `tenant`: tenant to list (default: all tenants). `after` must be an
     id of an earlier page. Raises LedgerUnavailable.
@@ -39,7 +39,7 @@ async def list_rejected(
 
 
 async def remove_old(context: Context) -> bool:
-    """Deletes messages older than the retention, for the sweeper. Returns `True` if there may be more. Raises
+    """Deletes messages older than the retention, for the sweeper. Returns `True` if more may remain. Raises
     LedgerUnavailable.
     """
     removed = await context.rejected.delete_before(_oldest(context.clock.now().date()), limit=MAX_REMOVED)
@@ -91,7 +91,7 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
     Raises RejectedNotFound, StillNotApplicable, Transient.
 
     If a process dies between the transition and the mark, the next call finds the transition by its cause and only
-    marks. So does the slower of two concurrent calls (Race rejected).
+    marks the message. The slower of two concurrent calls does the same (Race rejected).
     """
     message = await read_rejected(context, id_)
     if message.redriven_at is not None:
@@ -114,7 +114,7 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
 
 
 def _body(message: RejectedMessage) -> bytes:
-    """Returns the message's body. The replacement of a byte that is not UTF-8 is not JSON either, so such a message
-    stays invalid.
+    """Returns the message's body. A byte that is not UTF-8 was replaced, and the replacement is not JSON, so such a
+    message stays invalid.
     """
     return message.body.encode("utf-8")

@@ -1,4 +1,4 @@
-"""Replays an ended job: a new job runs it again and names it (H1)."""
+"""Replays an ended job: a new job runs the same steps again and names the ended job (H1)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def replay_job(
     The order is that of every creation: idempotency record, rows, event of the original, start. So the sweeper finishes
     or withdraws an abandoned replay. Race replays: two concurrent calls make one new job. Raises JobNotFound,
     NotReplayable, IdempotencyConflict, LimitReached, Overloaded, ArchiveGone, ArchiveInvalid, Transient, and
-    RequestInvalid if today's policy no longer allows the references.
+    RequestInvalid if the present policy does not allow the references.
     """
     original = await _read_original(context, request.job_id)
     async with context.process.submissions.turn(original.record.job.tenant):

@@ -28,7 +28,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Parses a position. Raises ValueError."""
+        """Parses `{attempt}.{offset}`. Raises ValueError for any other text."""
         if (found := _POSITION.fullmatch(text)) is None:
             raise ValueError(text)
         return cls(int(found[1]), int(found[2]))
@@ -79,7 +79,7 @@ def run_of(context: Context, record: Record) -> Run | None:
 
 
 async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
-    """Returns at most `limit` bytes after a position: of the position's attempt, and then of the next attempt with a
+    """Returns at most `limit` bytes after a position: of the position's attempt, or else of the next attempt with a
     log.
 
     The log of an attempt is complete if a later attempt has a log, since the runner closes the earlier log first.

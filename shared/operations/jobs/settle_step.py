@@ -26,7 +26,7 @@ async def settle_step(
     step_id: str,
     attempt_no: int,
 ) -> Verdict:
-    """Ends the attempt if its lease is over. Returns the ledger's verdict in any case.
+    """Ends the attempt if its lease has expired. Returns the ledger's verdict in any case.
 
     Race settle: a reply that arrives while the lanes are read wins. Raises LedgerUnavailable, and
     OrchestrationUnavailable if the job ended.
@@ -65,7 +65,8 @@ async def _settle(
 async def _end(
     context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, instance_id: str
 ) -> Stored:
-    """Returns the job after the end of its lease, if the lease is over. A backlog of the bus is not a failure (R8)."""
+    """Returns the job after ending its attempt, if the lease has expired. A backlog of the bus is not a failure (R8).
+    """
     deadline = step.silent_until
     if not step.status.in_flight or deadline is None or deadline > context.clock.now():
         return stored

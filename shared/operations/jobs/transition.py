@@ -1,4 +1,4 @@
-"""Decides a transition and commits it; decides again if another commit came first (Race conflict)."""
+"""Decides a transition and commits it. If another commit came first, decides again (Race conflict)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ async def transition(
     orchestrations: Orchestrations,
     maybe_repeated: bool = False,
 ) -> Transitioned:
-    """Applies `occurrence` to the job and commits it. Follows up on the end of a job.
+    """Applies `occurrence` to the job and commits it. Does the follow-up work if the job ended.
 
     `maybe_repeated`: the occurrence may have been committed before. Then its EVENT is read first, since a second
-    delivery can look new (a late heartbeat restarts a lease): Race redelivery, also between two processes. Raises
-    Contended after `MAX_TRIES` conflicts, LedgerUnavailable, and OrchestrationUnavailable.
+    delivery can look new, also in another process (Race redelivery). For example, a late heartbeat restarts a lease.
+
+    Raises Contended after `MAX_TRIES` conflicts, LedgerUnavailable, and OrchestrationUnavailable.
     """
     job_id = stored.record.job.job_id
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
@@ -74,12 +75,12 @@ async def transition_recent(
     *,
     orchestrations: Orchestrations,
 ) -> Transitioned | None:
-    """Applies the occurrence to `recent`, the last commit of this process (`RecentJobs.recall`); None if the occurrence
-    does not change `recent`.
+    """Applies the occurrence to `recent`, the last commit of this process (`RecentJobs.recall`). Returns None if the
+    occurrence does not change `recent`.
 
-    After None or Conflict the caller reads the job and calls `transition`. Raises Conflict if `recent` is outdated
-    (Race recent): as after any lost race, the occurrence may have been committed before. Raises LedgerUnavailable and
-    OrchestrationUnavailable.
+    After None or Conflict, the caller reads the job and calls `transition`. Raises LedgerUnavailable,
+    OrchestrationUnavailable, and Conflict if `recent` is outdated (Race recent). After a Conflict, the occurrence may
+    have been committed before.
     """
     outcome = apply(recent.record, occurrence, origin.at(context.clock.now(), context.new_salt()))
     return await _commit(context, recent, outcome, orchestrations) if outcome.transitioned else None

@@ -29,7 +29,7 @@ class DirectoryCopy:
         """Reads the versions and then the changed groups, so that the next refresh finds a change in between.
 
         `random`: returns a number from 0 to 1. A group that cannot be read keeps its last rows, and the next refresh
-        reads it again; returns the fault of the first such group. Raises LedgerUnavailable.
+        reads it again. Returns the fault of the first such group, or None. Raises LedgerUnavailable.
         """
         versions = await admissions.versions()
         if self._all_again_at is None or now >= self._all_again_at:

@@ -1,4 +1,4 @@
-"""The tenants with quotas, as one process knows them: a job of a tenant without quotas costs no read (R48)."""
+"""The tenants with quotas, as one process knows them. So a job of a tenant without quotas costs no read (R48)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
 
 
 class Turn(asyncio.Lock):
-    """The turn of one process at an admission state, which one writer has at a time, and the work that waits for it."""
+    """The turn of one process at an admission state, with the work that waits for the turn. One writer has the turn at
+    a time.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +77,9 @@ class GateDirectory:
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 
     def turn(self, tenant: str) -> Turn:
-        """Serializes the writers of an admission state in a process, so that they race with other processes only."""
+        """Returns the lock that serializes this process's writers of an admission state, so that they race with other
+        processes only.
+        """
         return self._turns.setdefault(tenant, Turn())
 
     async def read(
@@ -129,12 +133,12 @@ class GateDirectory:
         return frozenset(self._unread)
 
     def is_outdated(self, now: datetime) -> bool:
-        """Returns whether the copy is older than ten seconds, since the directory could not be read."""
+        """Returns `True` if the copy is older than ten seconds, since the directory could not be read."""
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
 
     def due_allocation(self, gate_id: str, now: datetime) -> datetime | None:
         """Returns the time for this process's next requested allocation of the quota, at most one a second. None means
-        a later one is already requested.
+        that the process has already requested a later allocation.
         """
         until = self._allocation_calls.get(gate_id)
         if until is not None and until > now:
@@ -144,7 +148,9 @@ class GateDirectory:
         return at
 
     def forget(self) -> None:
-        """Discards the copy, since this process has just changed the directory: the next call reads it."""
+        """Discards the copy, since this process has just changed the directory. The next call reads the directory
+        again.
+        """
         self._quiet_until = None
         self._changes += 1
 
@@ -155,8 +161,8 @@ class GateDirectory:
 async def _with_settings(
     rows: DirectoryRows, admissions: AdmissionStates, settings: Settings, now: datetime
 ) -> Directory:
-    """Adds the limits of the settings. Records for all processes when the first limit was set, or the last one
-    removed.
+    """Adds the limits of the settings. Records a time for all processes after the first limit was set or the last limit
+    was removed.
     """
     since, limits = rows.settings_since, _of_settings(settings)
     if bool(limits) != (since is not None):

@@ -1,7 +1,7 @@
 """Sends hints of this process's committed public events to the queue (R71).
 
-A commit notes its public events and continues. One task of the process sends them together. Only the end of a job waits
-for that task. A failed send fails no commit, since `shared.operations.sweeper` replaces lost hints.
+A commit notes its public events and continues. One task of the process sends them together. Only a commit that ends a
+job waits for that task. A failed send fails no commit, since `shared.operations.sweeper` replaces lost hints.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Hinting:
         has_heads: bool = False,
         write_feeds: WriteFeeds | None = None,
     ) -> None:
-        """Sets the queue. `has_heads`: hints include the heads of their rows.
-        `write_feeds`: called before messages are sent; if None, each hint is a message.
+        """Sets the queue. `has_heads`: hints include the heads of their rows. `write_feeds`: a function that writes
+        feeds before messages are sent. If `write_feeds` is None, each hint is a message.
         """
         self._queue = queue
         self._write_feeds = write_feeds
@@ -64,7 +64,7 @@ class Hinting:
         self._quiet_until: datetime | None = None
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
-        """Notes committed EVENT rows. The process's next send includes their hints if the rows mean public events."""
+        """Notes committed EVENT rows. If the rows mean public events, the process's next send includes their hints."""
         if rows and self._has_heads and job.status.terminal:
             # no sweep compares the job, so it gets a hint even without public events
             self._enqueue(self._extend(hint_of(job, rows)), None)
@@ -82,8 +82,8 @@ class Hinting:
                 self._internal.popitem(last=False)
 
     async def send(self, job: Job, rows: Sequence[Event] = ()) -> bool:
-        """Sends the hints of these rows; without rows, of all events of the job. Returns whether the queue or
-        the feed has them.
+        """Sends the hints of these rows, or of all events of the job if `rows` is empty. Returns `True` if the queue or
+        the feed has the hints.
 
         Raises nothing.
         """
@@ -94,7 +94,7 @@ class Hinting:
         return await is_sent(self._begin(hint))
 
     def begin(self, job: Job, rows: Sequence[Event] = ()) -> asyncio.Future[bool]:
-        """Begins `send`; `is_sent` returns its result later."""
+        """Begins `send`. `is_sent` returns the result later."""
         return self._begin(hint_of(job, rows))
 
     def _begin(self, hint: Hint) -> asyncio.Future[bool]:
@@ -103,7 +103,7 @@ class Hinting:
         return sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
-        """Sends a hint at a later time, for rows that could not be read. Raises nothing."""
+        """Sends hints at a later time, for rows that could not be read. Raises nothing."""
         for first in range(0, len(hints), _MAX_HINTS):
             # the receiver then reads their events
             await self._try(hints[first : first + _MAX_HINTS], at)
@@ -163,7 +163,8 @@ class Hinting:
 
 
 async def is_sent(sent: asyncio.Future[bool]) -> bool:
-    """Returns whether the queue or the feed has the hint. A hint that takes longer than `_SEND_S` may still arrive."""
+    """Returns `True` if the queue or the feed has the hint. A hint that takes longer than `_SEND_S` may still arrive.
+    """
     done, _ = await asyncio.wait([sent], timeout=_SEND_S)
     return bool(done) and sent.result()
 

@@ -1,4 +1,4 @@
-"""Limits the webhook calls of a process: an endpoint uses at most four of the 16 slots (R85)."""
+"""Limits the webhook calls of a process. An endpoint uses at most four of the 16 slots (R85)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LAST = 0.3
 
 
 class HookCalls:
-    """The running calls of each endpoint, their pace, the time of the next returned call, and the state of the message
-    queue.
+    """The running calls of each endpoint, their duration, the time of the next repeated call, and the state of the
+    message queue.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class HookCalls:
         self._quiet_until: datetime | None = None
 
     def is_quiet(self, now: datetime) -> bool:
-        """Returns whether the queue refused a message in the last five seconds, so callers do not try again yet."""
+        """Returns `True` if the queue refused a message in the last five seconds. Callers then do not try again."""
         return self._quiet_until is not None and now < self._quiet_until
 
     def be_quiet(self, now: datetime) -> None:
@@ -82,13 +82,15 @@ class HookCalls:
             self._pace.pop(next(iter(self._pace)))
 
     def span(self, key: str, calls: int) -> timedelta:
-        """Returns the time in which the endpoint accepts this number of calls, as far as this process knows."""
+        """Returns the estimated time that the endpoint needs for this number of calls, from the durations in this
+        process.
+        """
         pace = self._pace.get(key)
         return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
 
     def put_back(self, key: str, now: datetime) -> datetime | None:
         """Returns the time at which a call without a slot is repeated. None if that time is more than ten minutes away.
-        The sweeper then sends the calls again, the oldest first.
+        In that case the sweeper sends the calls again, the oldest first.
         """
         if len(self._next) >= _MAX_PACES:
             self._next = {each: at for each, at in self._next.items() if at > now}

@@ -1,6 +1,4 @@
-"""The state of feeds that a process writes to, as it remembers them; HEAD's ETag checks the memory at each
-write (R72).
-"""
+"""The remembered state of feeds that a process writes to. HEAD's ETag checks the memory at each write (R72)."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ class KnownFeed:
 
 
 class KnownFeeds:
-    """The state of each tenant's feed as this process knows it; the least used are dropped."""
+    """The state of each tenant's feed as this process knows it. The least recently used states are dropped."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, KnownFeed] = OrderedDict()

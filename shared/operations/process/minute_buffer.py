@@ -48,8 +48,8 @@ class MinuteBuffer:
                 self._writer = asyncio.create_task(self._write_later(minutes, self._sleep))
 
     async def write(self, minutes: Minutes) -> None:
-        """Writes the counts. After a fault the counts are dropped even if the store did not get them, so that no count
-        is added twice.
+        """Writes the counts. After a fault the counts are dropped, even if the store does not have them, so that no
+        count is added twice.
         """
         counts = {minute: each for minute, each in self._counts.items() if each.ends or each.latencies}
         self._counts = {}

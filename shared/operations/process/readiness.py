@@ -37,8 +37,8 @@ class Dependency:
 
 
 class Readiness:
-    """The state of the app's dependencies as one process sees it. All are checked at the same time, each with a time
-    limit.
+    """The state of the app's dependencies as one process sees it. All dependencies are checked at the same time, each
+    with a time limit.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -52,7 +52,7 @@ class Readiness:
     async def look(
         self, context: Context, orchestrations: Orchestrations, *, marks: SweepMarks, blob: Check | None
     ) -> list[Dependency]:
-        """Checks each dependency by a call that changes nothing. `blob` None if no blobs are used. Never raises."""
+        """Checks each dependency by a call that changes nothing. `blob`: None if no blobs are used. Never raises."""
 
         async def tables() -> None:
             self.mark = merged((await marks.read(context.settings.sweepers)).values())
@@ -65,7 +65,7 @@ class Readiness:
         return await self._check_all(checks if blob is None else checks | {"blob": blob})
 
     async def _check_all(self, checks: Mapping[str, Check]) -> list[Dependency]:
-        """Returns the results in the order of `checks`; an error of a check becomes its fault."""
+        """Returns the results in the order of `checks`. An error of a check becomes the fault of its dependency."""
         async with self._looking:
             now = self._clock.now()
             if self._looked_at is None or now - self._looked_at >= RECHECK_AFTER:
@@ -88,7 +88,7 @@ class Readiness:
 
 
 def sweeper_late(mark: SweepMark | None, now: datetime) -> bool:
-    """Returns whether the last sweep ended more than five minutes ago. An app without any sweep counts as new."""
+    """Returns `True` if the last sweep ended more than five minutes ago. An app without any sweep counts as new."""
     return mark is not None and now - mark.ended_at > SWEEPER_LATE_AFTER
 
 

@@ -1,11 +1,11 @@
 """Clears the durable histories of earlier ended jobs when a job ends (R21).
 
-The function that ends a job cannot purge its orchestrations, since they have not received the end yet. An engine that
-gets the request too early refuses, or deletes a running instance. So each process remembers its ends. The next end of
-the same tenant clears the ends that are at least ten seconds old.
+The function that ends a job cannot purge its orchestrations, since they are still running. An engine that gets the
+request too early refuses it, or deletes a running instance. So each process remembers the jobs that it ended. The next
+ended job of the same tenant clears those that ended at least ten seconds before.
 
-The end after that moves their ENDED rows, in its own transaction. The sweeper clears the ends of a process that died,
-and the last ends of a tenant, an hour after the end.
+The transaction of the following ended job moves their ENDED rows. An hour after a job ended, the sweeper clears it if
+its process died or if it was among the tenant's last.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Ended:
 
 
 class RecentEnds:
-    """The ends of this process that no later end has cleared, by tenant."""
+    """The ended jobs of this process that no later ended job has cleared, by tenant."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Ended]] = {}
@@ -58,7 +58,9 @@ class RecentEnds:
         self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
 
     def take_purged(self, tenant: str) -> list[Clearing]:
-        """Takes the ends that the tenant's next index transaction moves. The sweeper purges the others."""
+        """Returns and forgets the purged jobs, whose rows the tenant's next index transaction moves. The sweeper purges
+        the others.
+        """
         purged = self._purged.pop(tenant, [])
         if len(purged) > MAX_RESCHEDULED:
             self._purged[tenant] = purged[MAX_RESCHEDULED:]
@@ -73,10 +75,11 @@ class RecentEnds:
         now: datetime,
         feed: Feed | None = None,
     ) -> None:
-        """Clears earlier ends of the tenant, and adds the closed job of `record`. `claim_ends`: end of its idempotency
-        record. Raises no error of a port.
+        """Clears jobs of the tenant that ended earlier, and adds the closed job of `record`. `claim_ends`: end of its
+        idempotency record. Raises no error of a port.
 
-        A job whose end is not in the `feed`, and a redrive, are left to the sweeper, which checks the feed (R73).
+        The sweeper clears a redrive, and a job whose last event is not in the `feed`, because the sweeper checks the
+        feed (R73).
         """
         job = record.job
         for ended in self._take(job.tenant, now):
@@ -106,9 +109,7 @@ class RecentEnds:
             self._purged.pop(oldest, None)
 
     def _take(self, tenant: str, now: datetime) -> list[Ended]:
-        """Takes at most `MAX_CLEARED` ends that are at least ten seconds old, the oldest first. Each end is returned
-        once.
-        """
+        """Returns and forgets at most `MAX_CLEARED` jobs that ended at least ten seconds ago, the oldest first."""
         kept = self._kept.get(tenant)
         taken: list[Ended] = []
         while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:

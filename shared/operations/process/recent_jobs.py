@@ -1,7 +1,7 @@
-"""The last commit of this process for each job: the next decision uses it without a read, under its ETag (R1).
+"""The last commit of this process for each job. The next decision uses this commit without a read, under its ETag (R1).
 
 That commit may be outdated, since other processes commit too. So no response uses it. A transition is tried on it, and
-the ledger refuses an outdated ETag (Race recent); every other outcome is decided on a fresh read.
+the ledger refuses an outdated ETag (Race recent). Every other outcome is decided on a fresh read.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class RecentJobs:
             self._characters -= kept[2]
 
     def alone(self, job_id: str) -> asyncio.Lock:
-        """Holds the job for one decision, so that concurrent replies in a process do not conflict."""
+        """Returns a lock for one decision on the job, so that concurrent replies in a process do not conflict."""
         return self._locks.setdefault(job_id, asyncio.Lock())
 
 
 def _size(record: Record) -> int:
-    """Returns the approximate characters of the record, from the columns that may be large: `repr` of every column is
-    slower.
+    """Returns the approximate characters of the record, from the columns that may be large, since `repr` of every
+    column is slower.
     """
     large = [(step.payload, step.result, step.progress) for step in record.steps]
     return ROW_CHARACTERS * (1 + len(large)) + len(repr(large))

@@ -1,4 +1,4 @@
-"""The failures of this process's work at rows, and the rows that have an incident."""
+"""The failures of this process's work at rows, and the rows that have an open incident."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class RowFaults:
         self._reported: dict[str, datetime] = {}
 
     def lasts(self, row: str, fault: Exception, now: datetime) -> bool:
-        """Returns whether the next try at the row fails too: by the kind of fault, or after an hour of failures.
+        """Returns `True` if the next try at the row will fail too. The kind of fault shows this, or an hour of
+        failures.
 
-        A dependency that does not respond shows nothing about a row, in an outage of any length.
+        An outage of a dependency shows nothing about a row.
         """
         if isinstance(fault, _LASTING) or not isinstance(fault, (Transient, *_MAY_PASS)):
             return True
@@ -52,7 +53,7 @@ class RowFaults:
         return self.note_failure(row, now) >= LASTS_AFTER
 
     def note_failure(self, row: str, now: datetime) -> timedelta:
-        """Records a failure of the work at the row. Returns the time for which it has failed without a success."""
+        """Records a failure of the work at the row. Returns the time since the first failure after the last success."""
         if len(self._failing) >= _MAX_FAILING:
             self._failing.clear()
         since, last = self._failing.get(row, (now, now))
@@ -67,7 +68,7 @@ class RowFaults:
         self._reported.pop(row, None)
 
     def may_report(self, row: str, now: datetime) -> bool:
-        """Returns whether the row's incident must be written now; the caller then writes it."""
+        """Returns `True` if the caller must write the row's incident now."""
         self._reported = {each: at for each, at in self._reported.items() if now - at < LASTS_AFTER}
         last = self._reported.get(row)
         if last is None and len(self._reported) >= MAX_REPORTED:

@@ -70,7 +70,9 @@ class Submissions:
                 del self._waiting[tenant]
 
     def _give_on(self) -> None:
-        """Gives the slot to the first waiting creation of the next tenant; other tenants come before its next one."""
+        """Gives the free slot to the first waiting creation of the next tenant, and moves that tenant behind the
+        others.
+        """
         while self._waiting:
             tenant = next(iter(self._waiting))
             waiting = self._waiting.pop(tenant)

@@ -2,7 +2,7 @@
 
 HEAD's `sent` is the number of the last relayed event of a tenant's feed. `sent` is stored after the send, with the
 tenant's next transaction or half a minute later. So a crash in between repeats events and skips none. An unreachable
-topic delays nothing else: a task of the process tries again, and `prune` finds events that no process knows of (R81).
+topic delays nothing else. A task of the process tries again, and `prune` finds the events that no process knows (R81).
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ class TopicRelay:
         self._worker: asyncio.Task[None] | None = None
 
     def find_sent(self, write: FeedWrite) -> int:
-        """Returns the number for HEAD up to which the tenant's feed is known to be sent."""
+        """Returns the number of the last event of the tenant's feed that is known to be sent, for HEAD."""
         one = self._tenants.get(write.tenant)
         return max(write.head.sent, one.sent if one is not None else 0)
 
     def wrote(self, write: FeedWrite) -> None:
-        """Notes an event that the feed has; `pass_on` sends it."""
+        """Notes an event that the feed has, and that `pass_on` sends."""
         one = self._entry(write.tenant)
         one.sent = max(one.sent, write.head.sent)
         one.number = max(one.number, write.number)
@@ -112,7 +112,8 @@ class TopicRelay:
     async def pass_on(self, tenants: Collection[str]) -> None:
         """Sends events that the feeds have and the topic lacks, with one try. A task of the process sends the rest.
 
-        A tenant without a new event may have a writer that died, so its HEAD is read. Raises no error of LUCIUS.
+        The writer of a tenant without a new event may have died, so the tenant's HEAD is read. Raises no error of
+        LUCIUS.
         """
         mine = [tenant for tenant in tenants if self._entry(tenant).behind_since is None]
         for tenant in mine:
@@ -131,7 +132,7 @@ class TopicRelay:
             self._see_to_the_rest()
 
     async def find_unsent(self, tenant: str) -> None:
-        """Notes the tenant's feed if it has unsent events whose process died. Raises LedgerUnavailable."""
+        """Notes the tenant's feed if it has unsent events of a process that died. Raises LedgerUnavailable."""
         head = await self._feed.head(tenant)
         if head.sent >= head.number or tenant in self._tenants:
             return
@@ -143,7 +144,7 @@ class TopicRelay:
         one.is_unread, one.behind_since = True, first[0].at if first else now
 
     async def catch_up(self, until: datetime) -> None:
-        """Sends unsent events and stores the progress, until the given time; a task sends the rest.
+        """Sends unsent events and stores the progress, until the given time. A task sends the rest.
 
         Raises no error of LUCIUS.
         """
@@ -171,7 +172,7 @@ class TopicRelay:
         return self._quiet_until is not None and self._clock.now() < self._quiet_until
 
     async def _send_some(self, tenants: Sequence[str]) -> bool:
-        """Makes one send of events of these tenants. Returns `False` without progress."""
+        """Makes one send of events of these tenants. Returns `False` if no event was sent."""
         async with self._turn:
             batch: list[tuple[_Tenant, FeedEvent]] = []
             is_known, size = False, 0
@@ -215,7 +216,7 @@ class TopicRelay:
             one.fall_behind(now)
 
     async def _next(self, tenant: str, one: _Tenant) -> list[FeedEvent]:
-        """Returns the events after the last sent one that are in memory or on one page.
+        """Returns the events after the last sent event that are in memory or on one page.
 
         Returns no events if they cannot be read.
         """
@@ -269,7 +270,7 @@ class TopicRelay:
             self._worker = self._spawn(self._work())
 
     async def _work(self) -> None:
-        """Sends until every known event is sent and every HEAD says so."""
+        """Sends until every known event is sent and every HEAD has the last sent number."""
         while self._tenants:
             if not self._is_quiet() and await self._send_some(self._behind()):
                 continue

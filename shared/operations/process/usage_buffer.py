@@ -1,7 +1,7 @@
 """Counts usage of tenants in memory, so that not every job causes a write (R68).
 
-Refused requests are written once a minute, a source once an hour, a peak when it rises. A process that dies loses
-unwritten counts, so the numbers of refused requests are approximate.
+Counts of refused requests are written once a minute, a source once an hour, and a peak when it rises. A process that
+dies loses unwritten counts, so the numbers of refused requests are approximate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Delays responses of this process until a change, with one read for all that wait for the same subject (R75, R82)."""
+"""Delays responses of this process until a change, with one read for all responses that wait for the same subject (R75,
+R82).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _LOOK_S = 0.25
 
 
 class LastEvent(NamedTuple):
-    """The end of a tenant's feed or of a job's history."""
+    """The last number of a tenant's feed or of a job's history, and the state of its end."""
 
     #: number of the last event
     number: int
@@ -39,10 +41,10 @@ class Waiters:
         self._following: Counter[str | None] = Counter()
 
     def has_room(self, tenant: str | None, *, follower: bool = False) -> bool:
-        """Returns whether the tenant can have one more waiting response.
+        """Returns `True` if the tenant can have one more waiting response.
 
-        A tenant has room while it holds fewer places than are free, so a single tenant gets half of them. `tenant` None
-        means a caller for all tenants. `follower`: the response waits for events.
+        A tenant has room while it holds fewer slots than are free, so a single tenant gets half of the slots. `tenant`:
+        None for a caller for all tenants. `follower`: the response waits for events.
         """
         free = MAX_WAITERS - self._held.total()
         if follower and self._following[tenant] >= MAX_FOLLOWERS:
@@ -64,7 +66,7 @@ class Waiters:
 
 
 class Tail:
-    """The end of a tenant's feed or of a job's history, as its waiting callers know it: its last number."""
+    """The last number of a tenant's feed or of a job's history, which its waiting callers share."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -76,7 +78,7 @@ class Tail:
         self.users = 0
 
     def grew(self, number: int, *, ended: bool = False) -> None:
-        """Notes that this process wrote or read up to `number`, and whether the job has ended."""
+        """Records that this process wrote or read up to `number`. `ended`: the job has ended."""
         # a lower number was read before the last known write
         if number >= self._end.number:
             self._take(LastEvent(number, ended))
@@ -84,7 +86,7 @@ class Tail:
     async def goes_past(self, number: int, seconds: float, *, to_end: bool = False) -> bool:
         """Waits up to `seconds` until the last number is above `number`, or with `to_end` until the job has ended.
 
-        Returns whether that happened in time. Raises errors of the read.
+        Returns `True` if the condition was met in time. Raises errors of the read.
         """
         end, woken = time.monotonic() + seconds, asyncio.Event()
         self._waiting.add(woken)
@@ -104,7 +106,7 @@ class Tail:
             self._waiting.discard(woken)
 
     async def _last(self) -> LastEvent:
-        """Returns the end, read at most a quarter of a second ago."""
+        """Returns the last event, read at most a quarter of a second ago."""
         async with self._turn:
             if time.monotonic() - self._looked_at >= _LOOK_S:
                 began_at = self._looked_at
@@ -122,19 +124,19 @@ class Tail:
 
 
 class Tails:
-    """The tails at which callers wait, by tenant or job id."""
+    """The tails for which callers wait, by tenant or job id."""
 
     def __init__(self) -> None:
         self._tails: dict[str, Tail] = {}
 
     def grew(self, key: str, number: int, *, ended: bool = False) -> None:
-        """Notes that this process wrote up to `number`, and wakes the requests that wait for it."""
+        """Records that this process wrote up to `number`, and wakes the requests that wait for it."""
         if (tail := self._tails.get(key)) is not None:
             tail.grew(number, ended=ended)
 
     @contextlib.contextmanager
     def of(self, key: str, look: Look) -> Iterator[Tail]:
-        """Returns the tail of the tenant or job, which all its callers share. The last caller drops the tail."""
+        """Yields the tail of the tenant or job, which all its callers share. The last caller drops the tail."""
         tail = self._tails.setdefault(key, Tail(look))
         tail.users += 1
         try:

@@ -21,7 +21,7 @@ _CHECK_S = 10.0
 
 
 class Catalog:
-    """The last good protocols and modes; `refresh` reads newer ones from the store, at most once an interval."""
+    """The last good protocols and modes. `refresh` reads newer ones from the store, at most once per interval."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class Catalog:
         self._checking = asyncio.Lock()
 
     async def refresh(self) -> CatalogState:
-        """Refreshes the protocols. Never raises: if the store is unreachable or invalid, the last good values stay in
-        effect.
+        """Refreshes and returns the protocols. Never raises. If the store is unreachable or invalid, the last good
+        values stay in effect.
         """
         if not self._due():
             return self.current
@@ -68,8 +68,8 @@ class Catalog:
 
     @property
     def is_known(self) -> bool:
-        """Returns whether the store was read. Before that, the packaged protocols are used, and no tenant's limits are
-        known.
+        """Returns `True` if the store was read. Before that, the packaged protocols are used, and no tenant's limits
+        are known.
         """
         return self._store is None or self.read_at is not None
 

@@ -1,8 +1,8 @@
-"""Fixes the steps of a protocol version at its first load: other steps under the same version are refused.
+"""Fixes the steps of a protocol version at its first load. Other steps under the same version are refused.
 
 So all jobs of a version follow the same steps, and a job's `protocol_version` identifies them. The first process that
-loads a version writes its row. Every process compares its loaded versions with the rows, which it reads when it finds a
-version that it does not know yet.
+loads a version writes its row. Every process compares its loaded versions with the rows, and reads the rows when it
+finds an unknown version.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FirstLoaded:
         self._refused: frozenset[VersionKey] = frozenset()
 
     async def check(self, loaded: Registry) -> bool:
-        """Compares new versions with their rows; returns False if the rows could not be read. Raises nothing."""
+        """Compares new versions with their rows. Returns `False` if the rows could not be read. Raises nothing."""
         new = [each for each in loaded.every_version if each.key not in self._known]
         if not new or self._rows is None:
             self._known |= {each.key: each for each in new}

@@ -43,7 +43,11 @@ class CatalogState:
 def apply_overrides(
     values: Mapping[str, str], before: CatalogState, schemas: Mapping[str, Any], services: Mapping[str, str]
 ) -> CatalogState:
-    """Applies `values` to `before`. `schemas`: the packaged ones, which a store can use and replace."""
+    """Returns the state after applying `values` to `before`. `schemas`: the packaged schemas, which a store can use and
+    replace.
+
+    The result also has the problems of invalid values.
+    """
     problems: list[str] = []
     known = dict(schemas)
     for path, text in _part(values, _SCHEMAS).items():
@@ -127,7 +131,7 @@ def _modes(values: Mapping[str, str], before: Modes, problems: list[str]) -> Mod
 
 
 def _ref_hosts(values: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """Returns the allowed hosts by tenant. An empty list allows nothing, since its one entry is not a host."""
+    """Returns the allowed hosts by tenant. An empty list allows no reference."""
     return {
         normalise(name.removesuffix(_REF_HOSTS)): frozenset(part.strip().lower() for part in text.split(","))
         for name, text in _part(values, _TENANTS).items()

@@ -42,7 +42,7 @@ async def read_versions(
     """Reads the versions with two table queries: the rows of all versions, and the sweepers' marks, which have the
     counts of living jobs.
 
-    `marks`: None for callers that cannot see the jobs of all tenants. Raises LedgerUnavailable.
+    `marks`: None for a caller that cannot see the jobs of all tenants. Raises LedgerUnavailable.
     """
     loaded = {each.key: each for each in registry.versions(request_type)}
     ids = {protocol_id for protocol_id, _ in loaded}
@@ -75,8 +75,8 @@ def _percent(registry: Registry, protocol: Protocol | None) -> float:
 
 
 def _rebuilt(row: StoredVersion) -> Protocol | None:
-    """Makes the protocol of a row, even if the bus topology no longer has its services. None if only a later release
-    can read it.
+    """Makes the protocol of a row, even if the bus topology no longer has its services. Returns None if only a later
+    release can read the row.
     """
     try:
         services = {step["service"]: step["step_type"] for step in row.definition["steps"]}

@@ -27,8 +27,8 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
 
     The job counts as an active job, and uses tokens of its quotas' rates. The log of its tenant's quota gets an entry,
     and the job's event ADMITTED has the operator and the reason. If this process dies between the two, the event's
-    actor is the system. Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible (it is paused, or waits for
-    other jobs), Transient.
+    actor is the system. Raises JobNotFound, JobArchived, JobTerminal, Transient, and ControlNotPossible if the job is
+    paused or waits for other jobs.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
@@ -49,7 +49,7 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
 
 
 async def _admit_from_queue(context: Context, job: Job, by: By) -> bool:
-    """Returns whether this call admitted the job. Raises Contended, LedgerUnavailable."""
+    """Returns `True` if this call admitted the job. Raises Contended, LedgerUnavailable."""
 
     async def act(stored: StoredAdmission, directory: Directory) -> bool:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()

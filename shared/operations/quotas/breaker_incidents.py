@@ -1,4 +1,4 @@
-"""Creates the incident of a breaker that opened: by a call right after the opening, else by the sweeper (R63).
+"""Creates the incident of a breaker that opened, by a call immediately after the opening, else by the sweeper (R63).
 
 No job and no allocation waits for the incident. The quota's log has each opening, so a breaker that has already closed
 gets its incident too. The incident's id is made from the opening, so the call and the sweeper make one incident.
@@ -56,7 +56,7 @@ async def keep_incident(context: Context, state: GateState) -> None:
 
 
 async def _make(context: Context, state: GateState) -> None:
-    """Creates the incident of the last opening, unless an incident was open then or since."""
+    """Creates the incident of the last opening, unless an incident was open at or after the opening."""
     openings = await _read_openings(context, state)
     if not openings:
         return
@@ -78,7 +78,7 @@ async def _make(context: Context, state: GateState) -> None:
 
 
 async def _read_openings(context: Context, state: GateState) -> list[_Opening]:
-    """Reads the openings since the breaker was last closed from the quota's log, in order."""
+    """Reads from the quota's log the openings since the breaker was last closed, in order."""
     first = max(0, state.log_seq - _ENTRIES)
     found: list[_Opening] = []
     for entry in await context.admissions.log(state.gate.tenant, state.gate.id, after=first, limit=_ENTRIES):

@@ -1,8 +1,8 @@
 """Changes a quota: its rule, a hold, a throttle, a resume, a reset of its breaker (R48, R52, R62).
 
-Each change is one write of the tenant's admission state, with its log entry, under the state's ETag. Jobs that the
-change lets start are admitted immediately afterwards. The rules for every tenant are in the admission state of tenant
-`*`, which has no jobs. They are also in the directory, from which all processes read them.
+Each change is one write of the tenant's admission state, with its log entry, under the state's ETag. Jobs that can
+start because of the change are admitted immediately afterwards. The rules for every tenant are in the admission state
+of tenant `*`, which has no jobs. They are also in the directory, from which all processes read them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of a change of a rule, counted up to a thousand jobs. Counts are None for a rule for every tenant."""
+    """The effect of a changed rule, counted up to 1,000 jobs. Counts are None for a rule for every tenant."""
 
     changed: Changed
     #: waiting jobs that would start at once
@@ -135,7 +135,7 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
 async def delete_rule(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, rule_seq: int | None
 ) -> Changed:
-    """Removes the quota's own rule; a rule for every tenant then applies.
+    """Removes the quota's own rule. A rule for every tenant then applies.
 
     Raises GateNotFound if the quota has no rule of its own, RuleChanged, Contended, LedgerUnavailable.
     """
@@ -150,8 +150,8 @@ async def delete_rule(
 async def hold(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, until: datetime | None
 ) -> Changed:
-    """Holds the quota, which then admits no job until a resume, or until `until`. Raises QuotaForbidden, QuotaInvalid,
-    TooManyRules, Transient.
+    """Holds the quota, which then admits no job until a resume or until the time `until`. Raises QuotaForbidden,
+    QuotaInvalid, TooManyRules, Transient.
     """
 
     def alter(state: GateState, now: datetime) -> GateState:
@@ -172,7 +172,7 @@ async def throttle(
     max_per_hour: int,
     until: datetime | None,
 ) -> Changed:
-    """Sets a second rate; the smaller one applies. Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient."""
+    """Sets a second rate. The smaller rate applies. Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient."""
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
@@ -191,7 +191,7 @@ async def throttle(
 
 
 async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
-    """Ends hold and throttle. Raises QuotaForbidden, Transient."""
+    """Ends the quota's hold and throttle. Raises QuotaForbidden, Transient."""
 
     def alter(state: GateState, now: datetime) -> GateState:
         return changes.apply_resume(state, now, own=by.own)
@@ -259,7 +259,7 @@ async def _change(
 
 
 async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
-    """Admits the jobs that a change lets start. The change is in effect, so the sweeper repairs a fault."""
+    """Admits the jobs that can start because of a change. The change is in effect, so the sweeper repairs a fault."""
     with telemetry.tolerate(Exception, "DESK_UNSEEN", tenant_id=tenant):
         await notify(context, orchestrations, tenant, await take_turn(context, tenant))
 
@@ -316,7 +316,7 @@ async def _publish_default(context: Context, state: GateState) -> None:
 
 
 async def _call_admissions(context: Context) -> None:
-    """Requests a turn of each tenant with waiting jobs, at most a thousand; the sweeper takes the other turns."""
+    """Requests a turn of at most 1,000 tenants with waiting jobs. The sweeper takes the other turns."""
 
     async def one(tenant: str) -> None:
         try:

@@ -46,9 +46,10 @@ async def admit_waiting(one: Pass, is_over: IsOver) -> None:
 async def take_turns(
     one: Pass, tenants: Iterable[str], is_over: IsOver, is_owed: Callable[[Pass, str], Awaitable[bool]] | None = None
 ) -> str | None:
-    """Takes turns of tenants, each as long as it admits jobs; skips tenants for which `is_owed` is false.
+    """Takes turns of tenants, and repeats a tenant's turns while they admit jobs. Skips tenants for which `is_owed` is
+    false.
 
-    Returns the next tenant if the time is over first.
+    If the time is over first, returns the next tenant, else None.
     """
     waiting, seen = deque(tenants), set[str]()
 
@@ -72,7 +73,7 @@ async def take_turns(
 
 
 async def _is_owed(one: Pass, tenant: str) -> bool:
-    """Returns whether the tenant needs a turn. Raises LedgerUnavailable."""
+    """Returns `True` if the tenant needs a turn. Raises LedgerUnavailable."""
     stored = await one.context.admissions.read(tenant)
     if stored is None:
         return False
@@ -107,7 +108,7 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
     """Compares a tenant's counts with its rows, and counts its jobs again if they differ, at most every ten minutes.
 
     A lasting difference comes from a process that did not know the tenant's quotas. `at_one_time`: this sweep read all
-    of the rows. Returns whether the tenant needs a turn. Raises Contended, LedgerUnavailable.
+    of the rows. Returns `True` if the tenant needs a turn. Raises Contended, LedgerUnavailable.
     """
     context, now = one.context, one.context.clock.now()
     if not (await read_directory(context)).concerns(tenant):
@@ -143,8 +144,10 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
 
 
 async def settle_before_sleep(context: Context, tenant: str) -> bool:
-    """Returns whether a tenant without living jobs can sleep: the tenant's counts have no ended job. Raises
-    LedgerUnavailable.
+    """Returns `True` if a tenant without living jobs can sleep. If an ended job is still counted, takes a turn and
+    returns `False`.
+
+    Raises LedgerUnavailable.
     """
     if not (await read_directory(context)).concerns(tenant) or not await context.admissions.list_freed(
         tenant, limit=1, unread=[]

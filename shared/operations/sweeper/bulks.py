@@ -1,4 +1,4 @@
-"""Checks bulk operations in each sweep: running ones whose message may be lost, and ended ones whose retention is over.
+"""Checks bulk operations in each sweep: running ones whose message may be lost, and ended ones past their retention.
 
 Tenants take turns, so that many bulk operations of one tenant do not delay those of others (R65).
 """
@@ -28,7 +28,7 @@ _PAGE, _MAX_REMOVED = 1000, 2000
 
 
 async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
-    """Checks the due bulk operations, of each tenant in turn, until the time is over.
+    """Checks the due bulk operations, with tenants in turns, until the time is over.
 
     Raises LedgerUnavailable if they cannot be listed.
     """

@@ -1,4 +1,4 @@
-"""Applies replies that the bus dead-lettered while the app could not accept them (R37)."""
+"""Applies replies that the bus dead-lettered because the app could not accept them (R37)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def _take(context: Context, orchestrations: Orchestrations, reply: DeadRep
 
 
 def _jobs_named_in(reply: DeadReply) -> set[str]:
-    """Returns the id of the job in the message; empty if the message is not a reply."""
+    """Returns the id of the job in the message, or an empty set if the message is not a reply."""
     try:
         return {parse_reply(reply.body).jobId}
     except ReplyUnfit:

@@ -1,6 +1,6 @@
 """The table of the sweeper's duties, in the order of a sweep.
 
-Each has a time budget of its own, plus the rest of the earlier budgets. A failing duty does not stop the others.
+Each duty has a time budget of its own, plus the rest of the earlier budgets. A failing duty does not stop the others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Duty:
     required: bool = False
 
     def applies(self, one: Pass) -> bool:
-        """Returns whether this sweep does the duty."""
+        """Returns `True` if this sweep does the duty."""
         return (
             (self.dry_run or not one.dry_run)
             and (not self.first_share or one.share.number == 0)
@@ -126,10 +126,10 @@ PASS_S = sum(duty.budget_s for duty in DUTIES)
 
 
 async def do_duties(one: Pass) -> None:
-    """Does the duties of a sweep. Logs failures; those of required duties are also in `one.faults`.
+    """Does the duties of a sweep. Logs failures, and also adds those of required duties to `one.faults`.
 
-    After each duty the position is written if the duty moved it, so a crash loses the progress of one duty at most.
-    Raises nothing.
+    After each duty that changed the position, the position is written. So a crash loses the progress of at most one
+    duty. Raises nothing.
     """
     now, written = one.context.clock.now, one.stored
     planned = now()

@@ -13,7 +13,7 @@ _GRACE = timedelta(minutes=1)
 
 
 async def export_tables(context: Context, until: datetime) -> None:
-    """Works on the day's export until the given time; the next run continues. Raises nothing, since no job waits for an
+    """Works on the day's export until the given time. The next run continues. Raises nothing, since no job waits for an
     export.
     """
     days = context.settings.export_days

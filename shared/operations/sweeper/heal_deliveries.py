@@ -150,7 +150,7 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
 
 
 def _find_due(delivery: Delivery) -> datetime:
-    """Returns the due time; for a delivery that waited for its webhook, the time of its last try."""
+    """Returns the due time, or for a delivery that waits for its webhook, the time of its last try."""
     return delivery.due_at or delivery.tried_at or delivery.created_at
 
 

@@ -3,8 +3,8 @@
 A transition is one transaction in the ledger. LIST and ACTIVE rows of a job are in another partition, and are written
 when the job is created and when it ends. The survey compares these rows with the ledger.
 
-When the survey's time is over, the next sweep continues the survey, also within a tenant. So lists and gauges are as
-old as the sweeps that one survey takes.
+When the survey's time is over, the next sweep continues the survey, also within a tenant. So the age of lists and
+gauges is the time of the sweeps of one survey.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNBEGUN = (JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
 
 @dataclass(frozen=True)
 class Surveyed:
-    """A tenant of which every living job's row was read."""
+    """A tenant whose living jobs' rows were all read."""
 
     tenant: str
     counts: TenantCounts
@@ -76,7 +76,9 @@ class Found:
 
 
 def begin_survey(survey: Survey, now: datetime) -> Survey:
-    """Returns the survey to continue, or the next one if the last one has ended. The first of each hour is complete."""
+    """Returns the survey to continue, or a new one if the last one has ended. The first survey of each hour is
+    complete.
+    """
     if survey.after is not None:
         of_tenant = replace(survey.of_tenant, queued=Counter(survey.of_tenant.queued))
         return replace(survey, counts=survey.counts + WorkCounts(), of_tenant=of_tenant)
@@ -149,7 +151,7 @@ class _Part:
         return page
 
     async def _read_tenant(self, tenant: str, start: str, page: list[ActiveRow] | None) -> bool:
-        """Reads the tenant. Returns whether it was read to its end, or skipped."""
+        """Reads the tenant. Returns `True` if it was read to its end, or skipped."""
         found, inside = self._found, Counter[tuple[str, str]]()
         while page is not None:
             for first in range(0, len(page), _ROUND):

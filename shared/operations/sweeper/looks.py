@@ -20,13 +20,13 @@ _Piece = TypeVar("_Piece")
 
 
 async def look_at_due(one: Pass, is_over: IsOver) -> None:
-    """Checks the due jobs, of each tenant the longest due first."""
+    """Checks the due jobs, with tenants in turns, the longest due job of a tenant first."""
     stopped_at = await _in_turns(one, from_on([*one.awake], one.position.look), _due(one), _look(one), is_over)
     one.position = replace(one.position, look=stopped_at)
 
 
 async def look_again(one: Pass, is_over: IsOver) -> None:
-    """Continues the checks in the time that the clearings left."""
+    """Continues the checks of due jobs in the time that the clearings left."""
     if one.position.look is not None and not is_over():
         await look_at_due(one, is_over)
 
@@ -44,7 +44,7 @@ async def look_at_job(one: Pass, active: ActiveRow) -> None:
 
 
 async def clear_ended(one: Pass, is_over: IsOver) -> None:
-    """Clears ended jobs, of each tenant the earliest due first."""
+    """Clears ended jobs, with tenants in turns, the earliest due job of a tenant first."""
     index, last = one.context.index, dict[str, EndedRow]()
 
     async def page(tenant: str, limit: int) -> list[EndedRow]:
@@ -65,8 +65,10 @@ async def _in_turns(
     serve: Callable[[_Piece], Awaitable[None]],
     is_over: IsOver,
 ) -> str | None:
-    """Serves the tenants in turns. A tenant whose rows cannot be listed delays no other. After all other work, the
-    sweep raises the fault of that tenant.
+    """Serves the tenants in turns. Returns the next tenant if the time is over first, else None.
+
+    A tenant whose rows cannot be listed does not delay the others. After all other work, the sweep raises the fault of
+    that tenant.
     """
 
     async def list_due(tenant: str, limit: int) -> Sequence[_Piece]:

@@ -1,12 +1,12 @@
-"""Deletes old entries of quota logs, old closed incidents and old usage once a day (R88). Lets the sweeper archive jobs
-that it could not find (R21).
+"""Deletes old entries of quota logs, old closed incidents and old usage once a day (R88). Schedules the archiving of
+ended jobs that no ENDED row names (R21).
 
-A log loses entries older than `LUCIUS_CHANGE_LOG_DAYS`, but the last of them stays. The last old entry has the state in
-which the first younger entry was written, and the hash that the younger entry continues. So a log is never empty, and
-its numbers and hashes continue. An entry that the feed does not have yet stays, with all later ones (R79).
+A log loses entries older than `LUCIUS_CHANGE_LOG_DAYS`, but the last old entry stays. That entry has the state and the
+hash that the first younger entry continues. So a log is never empty, and its numbers and hashes continue. An entry that
+the feed does not have yet stays, with all later ones (R79).
 
-Each call deletes rows from the oldest on, and starts at another tenant. So an interrupted call, or one that meets
-another call, leaves the rest to the next day, and no tenant is always the last.
+Each call starts at another tenant, so no tenant is always the last, and deletes the oldest rows first. An interrupted
+or concurrent call leaves the rest to the next day.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def prune_logs(context: Context) -> int:
 
 
 async def _tenants(context: Context) -> set[str]:
-    """Returns tenants that may have logs; one may have changed a quota without ever having had a job."""
+    """Returns the tenants that may have logs. A tenant without jobs may have changed a quota."""
     known = await context.admissions.directory()
     fed = await context.events.feed.tenants() if context.events is not None else ()
     return {EVERY, *known.tenants, *fed, *await context.index.tenants()}
@@ -110,8 +110,8 @@ async def prune_gate_logs(context: Context, tenant: str, before: datetime, is_ov
 async def _old(
     context: Context, tenant: str, page: Sequence[LogPlace], before: datetime
 ) -> tuple[list[LogPlace], set[str]]:
-    """Returns the entries of the page that can be deleted, and the quotas with an entry that stays and that a later
-    entry follows.
+    """Returns the entries of the page that can be deleted. Also returns the quotas of which an entry stays before a
+    later entry.
     """
     gone: list[LogPlace] = []
     kept: set[str] = set()
@@ -149,9 +149,10 @@ async def prune_incidents(context: Context, before: datetime, is_over: Callable[
 
 
 async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool]) -> int:
-    """Schedules the clearing of the tenant's jobs whose retention ended at least four days ago and that no ENDED row
-    leads to. There was no retention when the jobs' idempotency records expired (R21). Returns their number. Raises
-    LedgerUnavailable.
+    """Schedules the clearing of the tenant's late jobs. Returns the number of these jobs. Raises LedgerUnavailable.
+
+    The retention of a late job ended at least four days ago, and no ENDED row names the job. There was no retention
+    when the job's idempotency record expired (R21).
     """
     if context.settings.retention_days is None:
         return 0

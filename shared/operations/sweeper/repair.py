@@ -64,7 +64,7 @@ UNREADABLE_INTERVAL = timedelta(hours=1)
 
 
 async def repair(context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport) -> None:
-    """Checks one active job. Raises LuciusError; the next sweep checks it again."""
+    """Checks one active job. Raises LuciusError. The next sweep then checks the job again."""
     now = context.clock.now()
     try:
         stored = await context.ledger.read(active.job_id)
@@ -141,7 +141,7 @@ async def postpone(context: Context, active: ActiveRow, until: datetime) -> None
 async def _repair_staged(
     context: Context, orchestrations: Orchestrations, stored: Stored, active: ActiveRow, report: SweepReport
 ) -> None:
-    """Repairs a waiting job: the process that created, admitted or called it died, or the job has expired."""
+    """Repairs a waiting job that has expired, or whose creating, admitting or calling process died."""
     job, now = stored.record.job, context.clock.now()
     expired = job.expires_at is not None and job.expires_at <= now
     report.add_action(job.job_id, RepairKind.END if expired else RepairKind.ADMIT)
@@ -165,7 +165,7 @@ async def _repair_staged(
 
 async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
     """Schedules the next check after a check. A job with no slot, no queue position and no due action sleeps. The
-    survey of each sweep reads the job, and finds an action after the job has moved.
+    survey of each sweep reads the job, and finds an action after the job has changed.
     """
     row, now = await context.index.read_active(active.tenant, active.job_id), context.clock.now()
     if row is None or row.check_at != active.check_at:
@@ -181,8 +181,8 @@ async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
 async def _withdraw(
     context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport, now: datetime
 ) -> None:
-    """Withdraws a creation that died after its idempotency record. Race tombstone: the tombstone is written first, so
-    that a late creator cannot continue.
+    """Withdraws a creation that was interrupted after its idempotency record was written. Race tombstone: the tombstone
+    is written first, so that a late creator cannot continue.
     """
     if active.created_at + WITHDRAW_AFTER > now:
         if not report.dry_run:
@@ -218,7 +218,7 @@ async def _withdraw(
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored, *, silent: bool = False) -> None:
     """Restarts a job in a new orchestration.
 
-    Race restart: one of two sweeps names the new instance, and both start that one.
+    Race restart: one of two concurrent sweeps names the new instance, and both sweeps start that instance.
     """
     record = stored.record
     old = record.job.instance_id
@@ -235,7 +235,7 @@ async def _restart(context: Context, orchestrations: Orchestrations, stored: Sto
 
 
 async def _end_by_time(context: Context, orchestrations: Orchestrations, stored: Stored, report: SweepReport) -> bool:
-    """Ends the step or job whose total time is over (R10). Returns whether there was one."""
+    """Ends the step or job whose total time is over (R10). Returns `True` if there was such a step or job."""
     for step in stored.record.open_steps:
         cap = stored.record.cap_of(step)
         if cap is None or cap + GRACE > context.clock.now() or _may_have_died(step, stored.record.job, report):
@@ -251,8 +251,8 @@ async def _end_by_time(context: Context, orchestrations: Orchestrations, stored:
 
 
 def _may_have_died(step: Step, job: Job, report: SweepReport) -> bool:
-    """Returns whether a RESULT of the attempt in flight may be among the dead letters of its lane, which were
-    not read.
+    """Returns `True` if a RESULT of the attempt in flight may be among the dead letters of its lane, which were not
+    read.
     """
     return step.status.in_flight and (step.lane in report.undrained or job.job_id in report.unheard)
 
@@ -320,8 +320,8 @@ async def _look(
 async def _waiting_for(
     orchestrations: Orchestrations, record: Record, step: Step, instance: Instance
 ) -> tuple[str, Shown]:
-    """Returns the orchestration that waits for the step, with its custom status; before a group starts, the
-    job's own.
+    """Returns the orchestration that waits for the step, with its custom status. Before a group starts, this is the
+    job's own orchestration.
     """
     own_id = record.instance_of(step)
     if own_id != record.job.instance_id:
@@ -345,14 +345,14 @@ def _origin(key: str) -> Origin:
 
 
 def _owes(step: Step, job: Job) -> bool:
-    """Returns whether the step needs a transition at some time. While the job only waits for attempts in flight, only
-    steps in flight need a transition.
+    """Returns `True` if the step will need a transition. While the job only waits for attempts in flight, only steps in
+    flight need a transition.
     """
     return step.status.in_flight or job.status not in (JobStatus.PAUSING, JobStatus.CANCELLING)
 
 
 def _deadline(step: Step, job: Job) -> datetime:
-    """Returns the time until which the step can be silent; a past time if a transition is already due."""
+    """Returns the time until which the step can be silent. The time is in the past if a transition is already due."""
     if step.gated_until is not None:
         # a dispatch limit delays its next attempt and is checked again then (R56)
         return step.gated_until

@@ -1,8 +1,9 @@
 """Clears an ended job part by part, when each part is due (R21).
 
-A clearing first deletes the durable histories, by instance id, unless a process has already deleted them. After its
-retention the idempotency record follows. If jobs have a retention, the job is last. Its audit bundle goes into the
-archive, an ARCHIVED row replaces its LIST row, and another ARCHIVED row replaces the rows of its partition.
+A clearing first deletes the durable histories, by instance id, unless a process has already deleted them. The
+idempotency record is deleted after its retention. If jobs have a retention, the job itself is cleared last. Its audit
+bundle goes into the archive, an ARCHIVED row replaces its LIST row, and another ARCHIVED row replaces the rows of its
+partition.
 
 The job's ENDED row has the due time of the next part and is deleted last, so the next sweep continues an interrupted
 clearing.
@@ -117,7 +118,9 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
 
 
 async def _forget(context: Context, ended: EndedRow) -> None:
-    """Deletes the SEEN row after the job's rows: a hint that finds rows without SEEN would write all events again."""
+    """Deletes the SEEN row last, after the job's rows. A hint that finds rows without SEEN would write all events
+    again.
+    """
     if context.events is not None:
         await context.events.feed.forget(ended.tenant, ended.job_id)
         await context.events.feed.forget(ended.tenant, job_incident_id(ended.job_id))
@@ -145,7 +148,9 @@ def archive_name(job: Job, sha256: str) -> str:
 
 
 async def _find_claim_end(context: Context, job: Job, now: datetime) -> datetime | None:
-    """Returns the end of the job's idempotency record; None if it does not exist, or is of a later job."""
+    """Returns the time when the job's idempotency record expires. None if the record does not exist, or is of a later
+    job.
+    """
     claim = await context.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job.job_id:
         return None

@@ -67,7 +67,8 @@ class Pass:
     fine: set[str] = field(default_factory=set)
 
     async def report_fault(self, event: str, fault: Exception, *, row: str | None = None, **ids: object) -> bool:
-        """Logs a fault of one job, tenant or row, which stops no other. Returns whether the next try fails too.
+        """Logs a fault of one job, tenant or row. The sweep continues with the others. Returns `True` if the next try
+        will fail too.
 
         `row`: the key of the row that the work is about; None means no specific row.
         """

@@ -1,7 +1,7 @@
 """Runs one sweep: the duties of `shared.operations.sweeper.duties`, with span, metrics and mark.
 
-A sweep is over all tenants or over a share of them, and takes less than a minute. The next one continues where it
-stopped (docs/decisions/0022-the-sweeper-works-by-the-clock.md).
+A sweep is over all tenants or over a share of them, and takes less than a minute. The next sweep continues at the
+position of the last one (docs/decisions/0022-the-sweeper-works-by-the-clock.md).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _EVERYTHING = SweeperShare()
 async def sweep(
     context: Context, orchestrations: Orchestrations, share: SweeperShare = _EVERYTHING, *, dry_run: bool = False
 ) -> SweepReport:
-    """Runs one sweep over the tenants of `share`. A job whose repair fails is left for a later one.
+    """Runs one sweep over the tenants of `share`. A job whose repair fails is left for a later sweep.
 
-    Raises the fault that prevented the listing of due jobs, for one tenant or for all, after doing everything else.
+    If due jobs cannot be listed, for one tenant or for all, finishes the other work and then raises the fault.
     """
     if dry_run:
         return (await _run(context, orchestrations, share, dry_run=True)).report

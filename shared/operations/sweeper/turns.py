@@ -1,4 +1,4 @@
-"""Serves the work of many tenants in turns until the time is over: sixteen units at the same time, and no tenant blocks
+"""Serves the work of many tenants in turns until the time is over: 16 units at the same time, and no tenant blocks
 another (R19).
 """
 
@@ -30,10 +30,10 @@ async def in_turns(
     """Serves the results of `page(tenant, limit)` until no tenant has more, and returns None.
 
     If the time is over first, returns the next tenant. The first turn is always taken. `pieces`: maximum number of
-    units between two checks of the time; default 256.
+    units between two checks of the time (default: 256).
 
-    A page shorter than its limit is the last one of a tenant; a page never repeats a unit. Raises errors of its
-    functions.
+    A page shorter than its limit is the last page of a tenant. A page must not repeat a unit. Raises errors of `page`
+    and `serve`.
     """
     waiting = deque(tenants)
     while waiting:
@@ -48,16 +48,19 @@ async def in_turns(
 
 
 def from_anywhere(pieces: Sequence[_Piece], random: Callable[[], float]) -> list[_Piece]:
-    """Returns the pieces in order, starting with any of them, so that none is always the last if the time is too short.
+    """Returns the pieces in rotated order from a random start, so that no piece is always the last if the time is too
+    short.
 
-    `random` returns a number from 0 to below 1; it is called only for two pieces or more.
+    `random`: returns a number from 0 to below 1. It is called only for two or more pieces.
     """
     first = int(random() * len(pieces)) if len(pieces) > 1 else 0
     return [*pieces[first:], *pieces[:first]]
 
 
 def from_on(tenants: Sequence[str], first: str | None) -> list[str]:
-    """Returns the items in order, starting with `first` or the next one."""
+    """Returns the tenants in sorted order, rotated to start with `first`, or with the next tenant if `first` is
+    missing.
+    """
     ordered = sorted(tenants)
     return [each for each in ordered if first is None or each >= first] + [
         each for each in ordered if first is not None and each < first

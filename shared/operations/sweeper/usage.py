@@ -1,7 +1,7 @@
 """Rolls up usage: the LIST rows of each past hour become one row per tenant, and again a day later (R68).
 
-The second rollup includes jobs that were admitted or ended in the meantime. Both read a range of keys, page by page,
-and keep only the sums; an interrupted one continues at its position.
+The second rollup includes jobs that were admitted or ended in the meantime. Both rollups read a range of keys, page by
+page, and keep only the sums. An interrupted rollup continues at its position.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ async def _roll_up_again(one: Pass, usage: Usage, is_over: IsOver) -> None:
 async def roll_up_hour(
     context: Context, usage: Usage, tenant: str, hour: datetime, is_over: Callable[[], bool], *, again: bool
 ) -> bool:
-    """Sums up one hour of one tenant, at least one page. Returns `False` if its time is over; the next call continues.
+    """Sums up one hour of one tenant, at least one page. Returns `False` if the time is over first. The next call then
+    continues.
 
     Raises LedgerUnavailable.
     """
@@ -142,7 +143,7 @@ async def roll_up_hour(
 
 
 async def _has_more(usage: Usage, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> bool:
-    """Returns whether the stored rollup has more jobs, since some have been deleted in the meantime."""
+    """Returns `True` if the stored rollup has more jobs, since some have been deleted in the meantime."""
     known = await usage.hours(tenant, hour, hour + HOUR)
     return any(_count_created(each.jobs) > _count_created(jobs) for each in known)
 

@@ -37,7 +37,8 @@ async def sum_receipts(
     Returns the sums and their page. `by`: also sums for each type, normalised source or priority. A page costs the
     queries of a list. Each of its jobs costs one query of its rows and one for each 1,000 of its events.
 
-    A caller adds the pages. A job that cannot be read is counted as `unreadable`. Raises LedgerUnavailable.
+    The caller adds up the sums of the pages. A job that cannot be read is counted as `unreadable`. Raises
+    LedgerUnavailable.
     """
     now = context.clock.now()
     unreadable = 0

@@ -1,4 +1,6 @@
-"""Changes the events that a webhook gets, or its state, under HEAD's ETag, with its log and its public event (R84)."""
+"""Changes the events that a webhook gets, or its state, under HEAD's ETag. The same write adds the log entry and the
+public event (R84).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ MAX_HOOKS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedHookChange:
-    """A change of a webhook that HEAD orders."""
+    """A change of a webhook, with its log entry, that is written under HEAD's ETag."""
 
     act: HookAct
     #: the webhook before; None if it is created
@@ -48,7 +50,7 @@ async def write_change(context: Context, tenant: str, found: LoggedHookChange) -
     """Writes a change with one try and returns the webhook as written. A new webhook gets events from the next number
     on.
 
-    Raises Conflict if HEAD, the webhook or a delivery has changed; HookLimit, LedgerRefused, LedgerUnavailable.
+    Raises HookLimit, LedgerRefused, LedgerUnavailable, and Conflict if HEAD, the webhook or a delivery has changed.
     """
     # `events.hooks` refuses other tenants than the caller's; a caller without access to the feed can change a webhook
     feed, events = context.of_all_tenants.require_events().feed, context.require_events()
@@ -76,7 +78,8 @@ async def write_change(context: Context, tenant: str, found: LoggedHookChange) -
 async def change_in_turn(
     context: Context, tenant: str, decide: Callable[[], Awaitable[LoggedHookChange | Hook]]
 ) -> Hook:
-    """Applies `decide` again after each conflict. `decide` may return the webhook unchanged.
+    """Writes the change that `decide` returns, and calls `decide` again after each conflict. `decide` may return the
+    webhook unchanged.
 
     Raises Contended, and errors of `decide` and of `write_change`.
     """
@@ -145,8 +148,8 @@ def dead_logged(context: Context, found: LoggedHookChange) -> LoggedHookChange:
 async def log_dead(context: Context, stored: StoredHook) -> None:
     """Writes abandoned deliveries to the webhook's log and the feed.
 
-    Raises as `write_change` does, except Conflict: then another process has written the webhook, and the next sweep
-    tries again.
+    Raises the errors of `write_change` except Conflict. After a Conflict, another process has written the webhook, and
+    the next sweep tries again.
     """
     change = LoggedHookChange(act=HookAct.DEAD, before=stored, after=stored.hook)
     with contextlib.suppress(Conflict):

@@ -1,9 +1,11 @@
-"""Handles messages of the queue `lucius-webhooks`: a try of one delivery, a probe of a webhook, or a call to continue
-(R85).
+"""Handles messages of the queue `lucius-webhooks` (R85). A message requests a try of a delivery, a probe of a webhook,
+or the start of waiting deliveries.
 
-The row decides: a message with another `tries` than its row, or of a webhook that waits, does nothing. The request is
-sent first and the result written afterwards. So after a crash the request is sent again under the same `webhook-id`: at
-least once. The sweeper replaces lost messages.
+The row decides. A message has no effect if its `tries` differ from its row, or if its webhook waits. The request is
+sent first and the result written afterwards. So after a crash the request is sent again under the same `webhook-id` (at
+least once).
+
+The sweeper replaces lost messages.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ _LINES = {
 
 
 async def deliver(context: Context, call: DeliveryCall) -> None:
-    """Does the requested action, if it is still due by its rows. Raises no error of LUCIUS: the sweeper sends the
+    """Does the requested action, if it is still due by its rows. Raises no error of LUCIUS, since the sweeper sends the
     message again.
     """
     if context.events is None or context.webhooks is None:
@@ -90,12 +92,12 @@ async def _try(context: Context, call: DeliveryCall) -> None:
 
 
 def _is_due(row: StoredDelivery | None, tries: int) -> TypeGuard[StoredDelivery]:
-    """Returns whether the delivery is pending and still has this number of tries."""
+    """Returns `True` if the delivery is pending and still has this number of tries."""
     return row is not None and row.delivery.state is DeliveryState.PENDING and row.delivery.tries == tries
 
 
 async def _probe(context: Context, call: DeliveryCall) -> None:
-    """Posts one delivery of a waiting webhook as a probe, for all that wait."""
+    """Posts one delivery of a waiting webhook as a probe for all its waiting deliveries."""
     hooks = hooks_of(context)
     stored = await hooks.read(call.tenant, call.hook_id)
     if stored is None or not _is_probed(stored.hook, call):
@@ -141,7 +143,9 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
 
 
 async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
-    """Adds the next past events, and calls for those after them. Raises LedgerRefused, LedgerUnavailable."""
+    """Adds deliveries of the next past events, and requests a call for the events after them. Raises LedgerRefused,
+    LedgerUnavailable.
+    """
     hooks, place = hooks_of(context), -1
     # no wait, and no error at the end: another message of the kind, or the sweeper, continues
     for _ in range(MAX_TRIES):
@@ -202,13 +206,13 @@ def _receiver(hook: Hook, url: str = "") -> str:
 
 
 async def _event(context: Context, delivery: Delivery) -> FeedEvent | None:
-    """Returns the event; None if it was deleted."""
+    """Returns the event, or None if it was deleted."""
     found = await context.require_events().feed.events(delivery.tenant, after=delivery.number - 1, limit=1)
     return found[0] if found and found[0].number == delivery.number else None
 
 
 async def _url(context: Context, hook: Hook, delivery: Delivery) -> str | None:
-    """Returns the URL; None if it is a callback whose job was deleted."""
+    """Returns the URL, or None if it is a callback whose job was deleted."""
     if hook.id != DEFAULT_HOOK or delivery.job_id is None:
         return hook.url
     stored = await context.ledger.read(delivery.job_id)
@@ -225,7 +229,9 @@ def webhook_id(delivery: Delivery) -> str:
 async def _write(
     context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall, found: Answer | str
 ) -> None:
-    """Writes the result of a try, or the reason why there was none. Writes nothing if another process wrote the row."""
+    """Writes the result of a try, or the reason why there was none. Writes nothing if another process has changed the
+    row.
+    """
     hooks, now = hooks_of(context), context.clock.now()
     # a loop of its own, since a fresh read can end it, and a new URL changes the next call
     for conflicts in range(MAX_TRIES):
@@ -278,7 +284,7 @@ def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: R
 
 
 async def _go_on(context: Context, before: Hook, result: RecordedAnswer) -> None:
-    """Sends the next messages. The sweeper replaces lost ones."""
+    """Sends the next messages after a try. The sweeper replaces lost messages."""
     hook, delivery = result.hook, result.delivery
     if delivery.state is DeliveryState.DEAD:
         telemetry.warn("DELIVERY_DEAD", tenant_id=hook.tenant, hook_id=hook.id, reason=result.reason)

@@ -22,7 +22,9 @@ NOTED_EVERY = timedelta(minutes=10)
 
 
 def callbacks_of(hints: Sequence[Hint]) -> tuple[str, ...] | None:
-    """Returns the callbacks of a job that these hints end. None if a hint ends it without naming them."""
+    """Returns the callbacks of the job if these hints include its terminal state, else none. Returns None if such a
+    hint does not name them.
+    """
     found: tuple[str, ...] = ()
     for hint in hints:
         if any(event["type"] in TERMINAL for event in hint.events or ()):
@@ -35,7 +37,7 @@ def callbacks_of(hints: Sequence[Hint]) -> tuple[str, ...] | None:
 def targets_of(
     context: Context, known: KnownFeed, events: Sequence[PublicEvent], callbacks: tuple[str, ...]
 ) -> list[Targets]:
-    """Returns the targets of each event."""
+    """Returns the targets of each event: the webhooks, and the callbacks of a job."""
     # without keys, no call can be signed
     called = callbacks if context.webhooks is not None else ()
     return [find_targets(known.hooks or (), event, called if event["type"] in TERMINAL else ()) for event in events]

@@ -65,7 +65,7 @@ async def _first_kept(context: Context, tenant: str) -> int:
 
 
 async def _give_up_all(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> None:
-    """Abandons deliveries. Any number of them is one log entry of the webhook and one event in the feed."""
+    """Abandons all deliveries of a webhook that are due. The log gets one entry for them, and the feed one event."""
     if not await _has_old(hooks, tenant, hook_id, before):
         return
     # after a crash before the log is written, the sweeper writes it

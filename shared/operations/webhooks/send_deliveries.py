@@ -1,4 +1,4 @@
-"""Sends messages about deliveries that can be tried; the row of a delivery decides their effect (R85)."""
+"""Sends messages about deliveries that can be tried. The row of a delivery decides their effect (R85)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.ports.webhooks import CATCH_UP, FLOW, PROBE, DeliveryCall
 
 
 async def send_tries(context: Context, deliveries: Sequence[Delivery]) -> None:
-    """Sends a message for each delivery to try now. Raises nothing: the sweeper replaces lost messages."""
+    """Sends a message for each delivery to try now. Raises nothing, since the sweeper replaces lost messages."""
     await send_delivery_calls(context, [try_of(each) for each in deliveries])
 
 

@@ -61,7 +61,7 @@ class HookRequest:
 async def create_hook(
     context: Context, tenant: str, request: HookRequest, actor: str, *, key: str | None = None
 ) -> tuple[Hook, bool]:
-    """Creates a webhook, or returns the webhook that the same idempotency key created. The flag is `True` for the
+    """Creates a webhook, or returns the webhook that the same idempotency key created. The flag is `True` for an
     earlier webhook.
 
     Raises WebhooksOff, HookUrlRefused, HookLimit, HookKeyConflict, Contended, LedgerUnavailable.
@@ -105,7 +105,7 @@ async def _find_existing(hooks: Hooks, hook: Hook) -> Hook | None:
     """Returns the webhook with this id, which is made from an idempotency key. Raises HookKeyConflict,
     LedgerUnavailable.
 
-    While the log of a deleted webhook is retained, it is not created again: ids of its events and its secret would
+    A deleted webhook is not created again while its log is retained, since ids of its events and its secret would
     repeat.
     """
     stored = await hooks.read(hook.tenant, hook.id)
@@ -236,7 +236,7 @@ async def list_hooks(context: Context, tenant: str) -> list[Hook]:
 
 
 async def list_hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntry]:
-    """Returns the last `MAX_LOG` (1,000) entries in order; for a deleted webhook, the first 1,000 entries.
+    """Returns the last `MAX_LOG` (1,000) entries in order, or for a deleted webhook its first 1,000 entries.
 
     Raises WebhooksOff, HookNotFound, LedgerUnavailable.
     """
@@ -254,8 +254,8 @@ async def list_deliveries(
 ) -> tuple[list[Delivery], str | None]:
     """Returns a page and the cursor of the next page. The cursor is None if no page follows.
 
-    Waiting deliveries come first, the oldest event first, in the order of their tries; then ended ones, the newest
-    event first. Raises WebhooksOff, HookNotFound, FilterInvalid for an invalid cursor, LedgerUnavailable.
+    Waiting deliveries come first, the oldest event first, in the order of their tries. Ended deliveries follow, the
+    newest event first. Raises WebhooksOff, HookNotFound, FilterInvalid for an invalid cursor, LedgerUnavailable.
     """
     hooks = hooks_of(context)
     if hook_id != DEFAULT_HOOK:
@@ -332,7 +332,7 @@ async def _read(context: Context, tenant: str, hook_id: str) -> StoredHook:
 
 
 async def _read_own(context: Context, tenant: str, hook_id: str) -> StoredHook:
-    """Reads a webhook with a URL of its own. Raises as `_read` does, and DefaultHook."""
+    """Reads a webhook with a URL of its own. Raises DefaultHook for `default`, and the errors of `_read`."""
     if hook_id == DEFAULT_HOOK:
         raise DefaultHook
     return await _read(context, tenant, hook_id)
@@ -367,7 +367,7 @@ def _encode_cursor(delivery: Delivery) -> str:
 
 
 def _parse_cursor(cursor: str) -> tuple[bool, DeliveryPosition]:
-    """Returns whether the cursor is among ended deliveries, and its position. Raises FilterInvalid."""
+    """Returns `True` for a cursor among the ended deliveries, and the position of the cursor. Raises FilterInvalid."""
     try:
         text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
         number, _, name = text[1:].partition(":")

@@ -202,8 +202,8 @@ async def _decide(
 
 
 async def _next_attempt(context: Context, record: Record, reply: Reply) -> NextAttempt | None:
-    """Returns the attempt that a RESULT can record with itself. None if there is none, or if `dispatch` must first
-    check a dispatch limit.
+    """Returns the attempt that a RESULT can record in its own transaction. None if there is no such attempt, or if
+    `dispatch` must first check a dispatch limit.
 
     Raises nothing.
     """
@@ -228,7 +228,9 @@ async def _notify(orchestrations: Orchestrations, transitioned: Transitioned, re
 
 
 async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:
-    """Wakes the orchestration, unless the ledger shows that it is already past this attempt."""
+    """Raises the reply's event in the orchestration, unless the ledger shows that the orchestration is already past
+    this attempt.
+    """
     step = record.step(reply.stepId)
     if step is None or step.attempt_no != reply.attempt_no or event.type == EventType.REPLY_IGNORED:
         return

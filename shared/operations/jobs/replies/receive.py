@@ -36,12 +36,12 @@ class ReplyMessage:
 
     @property
     def maybe_repeated(self) -> bool:
-        """Returns whether an earlier delivery may have been committed."""
+        """Returns `True` if an earlier delivery may have been committed."""
         return self.tried_before or self.delivery_count > 1 or self.dead_letter is not None
 
 
 async def receive_reply(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:
-    """Processes the message: applies it, records it as late, or quarantines it. Raises Transient only."""
+    """Applies the message, records it as late, or quarantines it. Raises Transient only."""
     cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
     source = "bus" if message.dead_letter is None else "dead-letter"
     try:
