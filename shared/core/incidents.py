@@ -82,13 +82,13 @@ class Incident:
 
     @property
     def home(self) -> str | None:
-        """Returns the tenant whose partition has the incident; None for incidents without a job."""
+        """Returns the tenant whose partition has the incident, or None for incidents without a job."""
         return self.tenant if self.kind is IncidentKind.JOB else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentEntry(Entry):
-    """An INCIDENTLOG row; its `data` is `{"before": ..., "after": ...}` with two states."""
+    """An INCIDENTLOG row. Its `data` is `{"before": ..., "after": ...}` with two states."""
 
     incident_id: str
 
@@ -117,14 +117,14 @@ def incident_id_of(kind: IncidentKind, subject: str, at: datetime) -> str:
 
 
 def find_job_id(incident_id: str) -> str | None:
-    """Returns the id of the job whose incident has this id. None if the incident belongs to no job."""
+    """Returns the id of the job whose incident has this id. Returns None if the incident belongs to no job."""
     if find_opening_time(incident_id) is not None or not incident_id.startswith(_OF_A_JOB):
         return None
     return incident_id.removeprefix(_OF_A_JOB)
 
 
 def find_opening_time(incident_id: str) -> datetime | None:
-    """Returns the opening time of an incident without a job, to the millisecond, from its id. None for another
+    """Returns the opening time of an incident without a job, to the millisecond, from its id. Returns None for another
     kind of id.
     """
     found = _OF_NO_JOB.fullmatch(incident_id)

@@ -110,7 +110,7 @@ class Registry:
         return next((each for each in versions if each.definition.ramp_percent is None), None)
 
     def versions(self, request_type: str) -> Sequence[Protocol]:
-        """Returns all versions of a job type, the highest first; an empty sequence for an unknown type."""
+        """Returns all versions of a job type, the highest first, or an empty sequence for an unknown type."""
         return self._versions.get(request_type, ())
 
     def select(self, request_type: str, identity: str) -> Protocol | None:

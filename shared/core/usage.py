@@ -64,8 +64,8 @@ class Counted:
             self.waits[find_wait_bucket((admitted_at or _NEVER) - (staged_at or _NEVER)) if staged_at else 0] += 1
 
     def wait_s(self, share: float) -> int | None:
-        """Returns the seconds within which `share` (0 to 1) of the admitted jobs were admitted. None if no job was
-        admitted.
+        """Returns the seconds within which `share` (0 to 1) of the admitted jobs were admitted. Returns None if no job
+        was admitted.
         """
         left = share * self.waits.total()
         for bucket in sorted(self.waits):

@@ -84,7 +84,9 @@ def callback_names(urls: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = None) -> Hint:
-    """Makes the hint of consecutive entries of the quota's log. Without entries, it covers all entries up to `last`."""
+    """Makes the hint of consecutive entries of the quota's log. Without entries, the hint covers all entries up to
+    `last`.
+    """
     tenant = feed_of(gate.tenant)
     if not entries:
         return Hint(tenant=tenant, gate=gate, last=last)
@@ -157,7 +159,7 @@ def decode_hint(body: bytes) -> Hint | None:
 
 
 def _heads_of(values: JsonValue, name: str) -> tuple[DayHead, ...] | None:
-    """Returns the heads of the rows; None if the rows must be read."""
+    """Returns the heads of the rows, or None if the rows must be read."""
     if not isinstance(values, list):
         return None
     found = []

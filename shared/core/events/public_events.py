@@ -115,7 +115,9 @@ class Issuer:
 
 
 def find_public_types(event: Event) -> tuple[PublicType, ...]:
-    """Returns the public types that the EVENT row means, in order; an empty list for a row type of a later release."""
+    """Returns the public types that the EVENT row means, in order. Returns an empty tuple for a row type of a later
+    release.
+    """
     allowed = ROWS.get(event.type)
     if allowed is None:
         return ()
@@ -253,7 +255,7 @@ def _make_provenance(event: Event) -> dict[str, JsonValue]:
 
 
 def _shorten(name: JsonValue) -> JsonValue:
-    """Returns the name; None for more than `_MAX_NAME` characters, since a service can send a name of any length."""
+    """Returns the name, or None for more than `_MAX_NAME` characters, since a service can send a name of any length."""
     return name if isinstance(name, str) and len(name) <= _MAX_NAME else None
 
 

@@ -51,8 +51,7 @@ INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
 
 
 def feed_of(tenant: str | None) -> str:
-    """Returns the tenant whose feed gets the events: `tenant`, or `=platform` for `*` and None, which are not tenants.
-    """
+    """Returns the tenant whose feed gets the events. For `*` and None, which are not tenants, returns `=platform`."""
     return PLATFORM if tenant is None or tenant == EVERY else tenant
 
 

@@ -63,8 +63,9 @@ class Candidate:
 
 
 def compute_rank(created_at: datetime, priority: str) -> int:
-    """Returns the creation time in milliseconds since 1970; half an hour earlier for high priority, half an hour later
-    for low priority.
+    """Returns the creation time in milliseconds since 1970, as the position in a waiting queue.
+
+    High priority makes the rank half an hour earlier, and low priority half an hour later.
     """
     at = created_at - _AGE.get(priority, timedelta())
     return max(0, (at - _EPOCH) // timedelta(milliseconds=1))
@@ -173,7 +174,9 @@ class AdmissionState:
         return replace(self, shares={**self.shares, share.gate.id: share})
 
     def count_active(self, gate: Gate) -> int:
-        """Returns the number of active jobs of the quota; 0 for a dispatch limit, whose steps the bus counts."""
+        """Returns the number of active jobs of the quota. For a dispatch limit returns 0, since the bus counts its
+        steps.
+        """
         key = gate.kind.key
         if not key:
             return self.active
@@ -296,7 +299,7 @@ def find_epoch(admission: AdmissionState, job_type: str) -> int:
 
 
 def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, step: int) -> AdmissionState:
-    """Adds `step` to the active jobs of each breaker whose epoch the job started in."""
+    """Adds `step` to the active jobs of each breaker whose epoch includes a job that started in `epoch`."""
     state = admission.state(Gate(GateKind.TYPE, admission.tenant, candidate.job_type))
     if (own := state.breaker) is not None and 0 < own.epoch <= epoch:
         admission = admission.with_state(replace(state, breaker=replace(own, active=max(0, own.active + step))))

@@ -114,7 +114,7 @@ def count_room(record: AllocationRecord, joining: Sequence[str]) -> int:
 def count_slots(
     max_active: int | None, breaker: Breaker | None, demands: Iterable[Demand], now: datetime
 ) -> int | None:
-    """Returns the slots to grant; None if the quota has neither a number nor a limiting breaker.
+    """Returns the slots to grant, or None if the quota has neither a number nor a limiting breaker.
 
     Active jobs of an earlier epoch count against the number, and not against the breaker.
     """
@@ -272,14 +272,14 @@ def grant_tokens(
 
 
 def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
-    """Returns the time when the quota's rate allows another start; None if a start is allowed now or the quota has no
-    rate.
+    """Returns the time when the quota's rate allows another start, or None if a start is allowed now or the quota has
+    no rate.
     """
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
 def reclaim(share: QuotaShare, target: int, epoch: int) -> QuotaShare | None:
-    """Returns the share with at most its target slots; None if a later allocation has reclaimed slots from it."""
+    """Returns the share with at most its target slots, or None if a later allocation has reclaimed slots from it."""
     return replace(share, slots=min(share.slots, target), epoch=epoch) if share.epoch <= epoch else None
 
 

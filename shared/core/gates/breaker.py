@@ -122,7 +122,7 @@ def advance(breaker: Breaker, now: datetime) -> Breaker:
 
 
 def find_limit(breaker: Breaker, now: datetime) -> int | None:
-    """Returns the maximum number of active jobs of this epoch; 0 stops all starts, None means no limit."""
+    """Returns the maximum number of active jobs of this epoch. 0 stops all starts, and None means no limit."""
     match (advanced := advance(breaker, now)).state:
         case BreakerState.CLOSED:
             return None
@@ -133,7 +133,7 @@ def find_limit(breaker: Breaker, now: datetime) -> int | None:
 
 
 def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
-    """Returns the time of the breaker's next change if no job ends; None if the breaker has no limit."""
+    """Returns the time of the breaker's next change if no job ends, or None if the breaker has no limit."""
     advanced = advance(breaker, now)
     if advanced.state is BreakerState.OPEN:
         return advanced.until
@@ -172,7 +172,7 @@ def count_end(
 
 
 def merge_ends(rings: Mapping[str, Iterable[JobEnd]], now: datetime) -> tuple[JobEnd, ...]:
-    """Returns the newest ends of all tenants, oldest first, each with its tenant."""
+    """Returns the newest ended jobs of all tenants, oldest first, each with its tenant."""
     ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - MAX_AGE]
     return tuple(sorted(ends, key=lambda each: (each.at, each.tenant))[-MAX_ENDS:])
 
@@ -193,7 +193,7 @@ def count_ends(
 
 
 def pick_later(one: Breaker, other: Breaker) -> Breaker:
-    """Returns the later of two readings of the same breaker; the first if both are equal."""
+    """Returns the later of two stored states of the same breaker, or the first if both are equal."""
     return other if _get_stage(other) > _get_stage(one) else one
 
 
@@ -234,7 +234,7 @@ def _must_open(ring: tuple[JobEnd, ...], rule: BreakerRule, *, over_all: bool) -
 
 
 def _count_capped(ends: Iterable[JobEnd]) -> int:
-    """Returns the number of counted ends if no tenant counts for more than half."""
+    """Returns the number of ends if each tenant counts for at most half of them."""
     by_tenant = Counter(end.tenant for end in ends)
     most, total = max(by_tenant.values(), default=0), by_tenant.total()
     return min(total, 2 * (total - most))

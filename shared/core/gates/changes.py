@@ -60,7 +60,7 @@ Patch = Mapping[str, Any]
 
 
 def apply_patch(state: GateState, patch: Patch) -> GateState:
-    """Merges `patch` into the quota's own rule; None removes a field (RFC 7396). Raises QuotaInvalid.
+    """Merges `patch` into the quota's own rule (RFC 7396). None removes a field. Raises QuotaInvalid.
 
     A quota's own rule replaces the rule for every tenant completely.
     """
@@ -85,7 +85,7 @@ def apply_patch(state: GateState, patch: Patch) -> GateState:
 
 
 def _patch_breaker(found: BreakerRule | None, patch: Mapping[str, Any] | None) -> BreakerRule | None:
-    """Merges `patch` into the breaker's rule; a removed field gets its default. Returns None for no breaker."""
+    """Merges `patch` into the breaker's rule. A removed field gets its default. Returns None for no breaker."""
     if patch is None:
         return None
     new = BreakerRule()
@@ -187,7 +187,8 @@ def record_change(
 
 
 def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateState:
-    """Returns the state with a new epoch of its breaker, numbered after `last_epoch`, the last epoch of the job type.
+    """Returns the state with a new epoch of its breaker, numbered after `last_epoch`, the last epoch of the job
+    type.
     """
     epochs = [state.breaker.epoch if state.breaker is not None else 0 for state in (before, after)]
     if after.breaker is None or epochs[0] == epochs[1]:

@@ -1,4 +1,4 @@
-"""Changes of an admission state's breakers by ends of jobs and by time, with their log entries (R62)."""
+"""Changes of an admission state's breakers by ended jobs and by time, with their log entries (R62)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Freed:
 
 @dataclass(frozen=True)
 class RecordedOutcome:
-    """An admission state after the end of a job."""
+    """An admission state after a job ended."""
 
     admission: AdmissionState
     log: tuple[LogEntry, ...] = ()
@@ -111,7 +111,7 @@ def record_outcome(
 def advance_breakers(
     admission: AdmissionState, directory: Directory, now: datetime
 ) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
-    """Returns the admission state with its breakers after the elapsed time; at most `MAX_ADVANCED` of them change."""
+    """Returns the admission state with its breakers after the elapsed time. At most `MAX_ADVANCED` breakers change."""
     entries: list[LogEntry] = []
     for state in admission.gates.values():
         rule = directory.find_rule(state) if state.breaker is not None else None

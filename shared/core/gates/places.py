@@ -1,6 +1,6 @@
 """A job's place in its tenant's admission, and the action that makes the place agree with the job (R49).
 
-The JOB row decides; the ACTIVE row follows.
+The JOB row decides, and the ACTIVE row follows.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Owed(StrEnum):
 
 
 def find_owed(job: Job, place: Place) -> Owed:
-    """Returns the next action by the job's status and place; `NOTHING` for a job without quotas."""
+    """Returns the next action by the job's status and place, or `NOTHING` for a job without quotas."""
     state = place.state
     if job.status.terminal:
         return Owed.END

@@ -30,7 +30,9 @@ def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bo
 
 
 def find_queue(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
-    """Returns the number and queue in which the job waits; an empty queue for the first job. Raises TooManyQueues."""
+    """Returns the number and queue in which the job waits. The queue is empty for the first job. Raises
+    TooManyQueues.
+    """
     requested = make_queue(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
     for number, queue in admission.queues.items():
         if replace(queue, count=0, head=0) == requested:

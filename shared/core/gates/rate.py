@@ -30,7 +30,7 @@ def accrue(state: GateState, rule: Rule | None, now: datetime) -> GateState:
 
 
 def spend(state: GateState, rule: Rule | None, now: datetime) -> GateState:
-    """Returns the state after one start; unchanged if there is no rate."""
+    """Returns the state after one start, or the same state if there is no rate."""
     at = accrue(state, rule, now)
     if at.credit is None or find_rate(at, rule, now) is None:
         return state
@@ -38,7 +38,7 @@ def spend(state: GateState, rule: Rule | None, now: datetime) -> GateState:
 
 
 def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime | None:
-    """Returns the time of the next allowed start; None means now."""
+    """Returns the time of the next allowed start. None means now."""
     at = accrue(state, rule, now)
     if at.credit is None or at.credit >= START:
         return None
@@ -59,14 +59,16 @@ def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datet
 
 
 def find_rate(state: GateState, rule: Rule | None, now: datetime) -> int | None:
-    """Returns the starts per hour at `now`: the smaller of the rule's and the throttle's; None means no limit."""
+    """Returns the starts per hour at `now`, the smaller of the rule's rate and the throttle's rate. None means no
+    limit.
+    """
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
     rates = [each.max_per_hour for each in (rule, throttle) if each is not None and each.max_per_hour is not None]
     return min(rates, default=None)
 
 
 def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
-    """Returns the maximum number of starts at the same time; None if no rate applies."""
+    """Returns the maximum number of starts at the same time, or None if no rate applies."""
     bursts = []
     if rule is not None and rule.max_per_hour is not None:
         bursts.append(rule.burst_tokens)
@@ -76,8 +78,9 @@ def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
 
 
 def _split_spans(state: GateState, rule: Rule | None, now: datetime) -> list[tuple[int, int, int]]:
-    """Returns `(microseconds, starts per hour, burst)` for each span since the last count; a throttle may have ended in
-    between.
+    """Returns `(microseconds, starts per hour, burst)` for each span since the last count.
+
+    A throttle that ended in between makes a second span.
     """
     if state.credit_at is None or now <= state.credit_at:
         return []

@@ -1,8 +1,10 @@
 """Quotas and their limits: a number, a rate, a hold, a throttle, a breaker (R48).
 
 A quota applies to a tenant, one of its job types, or one of its sources. Its own rule has precedence over the rule for
-every tenant (`*`), which has precedence over a limit from the settings. A quota over all tenants is allocated among the
-tenants (R54), or limits a service or a lane when a step is dispatched; its tenant is `*`.
+every tenant (`*`), which has precedence over a limit from the settings.
+
+A quota over all tenants has the tenant `*`. Such a quota is allocated among the tenants (R54), or limits a service or a
+lane when a step is dispatched.
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ class Gate:
         return f"tenant {self.tenant}" + (f", {self.kind.label} {self.name}" if self.kind.key else "")
 
     def name_of(self, key: str) -> str | None:
-        """Returns the quota's name if it is a value of the field `key`, for example `job_type`; else None."""
+        """Returns the quota's name if it is a value of the field `key`, for example `job_type`, else None."""
         return self.name if self.kind.key == key else None
 
     @classmethod
@@ -211,7 +213,7 @@ class GateState:
 
     @property
     def max_active(self) -> int | None:
-        """Returns `max_active` of the quota's own rule; None without a rule."""
+        """Returns `max_active` of the quota's own rule, or None without a rule."""
         return self.rule.max_active if self.rule is not None else None
 
 
@@ -286,7 +288,7 @@ class Directory:
                     yield gate
 
     def find_rule(self, state: GateState) -> Rule | None:
-        """Returns the most specific rule; None if only a hold or a throttle can stop a job."""
+        """Returns the most specific rule, or None if only a hold or a throttle can stop a job."""
         if state.rule is not None:
             return state.rule
         gate = state.gate

@@ -35,7 +35,7 @@ def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionS
 
 
 def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> AdmissionState:
-    """Returns the admission state with the breaker's state; the same object if it has this epoch or a later one."""
+    """Returns the admission state with the breaker's state, or the same object if it has this epoch or a later one."""
     share = admission.share(gate)
     if breaker.epoch > share.breaker.epoch:
         share = start_epoch(share, breaker, admission.count_used(gate))

@@ -1,6 +1,6 @@
 """A job as it was after any of its events: EVENT rows applied to the created rows (R32).
 
-The created rows are not stored. A column that no event changed has its present value; the others began with the
+The created rows are not stored. A column that no event changed has its present value. The other columns began with the
 default of a new job. The first EVENT has a digest of the created rows, with which `lucius audit verify` checks the
 result.
 """
@@ -177,7 +177,7 @@ def _decode_timing(name: str, given: JsonValue) -> Any:
 
 
 def _read_changes(event: Event) -> dict[str | None, Mapping[str, JsonValue]]:
-    """Returns the changed columns by step id; those of the job are under None."""
+    """Returns the changed columns by step id, and those of the job under None."""
     changes = (event.data or {}).get("changes", {}) if isinstance(event.data, Mapping) else {}
     return {None: changes.get("job", {}), **changes.get("steps", {})}
 

@@ -179,7 +179,9 @@ def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Pr
 
 
 def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Outcome:
-    """Ends a step whose total time, or its job's, is over, in any state (R10). Time in PAUSED does not count."""
+    """Ends a step in any state because the total time of the step or of its job is over (R10). Time in PAUSED does not
+    count.
+    """
     step = _find_step(record, step_id)
     if record.job.status.terminal or step.status.terminal:
         return ignore(record, IgnoreReason.ATTEMPT_MOVED_ON)
@@ -251,7 +253,8 @@ def fail_retry(
     data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Outcome:
-    """Ends the attempt as FAILED_RETRY; the next one may be recorded after `wait_s` seconds. Raises NoSuchTransition.
+    """Ends the attempt as FAILED_RETRY. The next attempt can be recorded after `wait_s` seconds. Raises
+    NoSuchTransition.
 
     If the total time would be over by then, the step becomes FAILED_FINAL immediately.
     """
@@ -314,7 +317,7 @@ def lease_until(record: Record, step: Step, now: datetime) -> datetime:
 
 
 def attempt_deadline(step: Step, now: datetime) -> datetime | None:
-    """Returns the latest end of an attempt in progress, which its first ACK set. None means no limit."""
+    """Returns the latest end of an attempt in progress, as its first ACK set it. None means no limit."""
     if step.attempt_deadline_at is not None or step.timings.attempt_max_s is None:
         return step.attempt_deadline_at
     return now + timedelta(seconds=step.timings.attempt_max_s)
@@ -355,14 +358,14 @@ def _fail_by_time(
 
 
 def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
-    """Returns the reason why the attempt no longer waits in one of these states; None if it still waits."""
+    """Returns the reason why the attempt no longer waits in one of these states, or None if it still waits."""
     if record.job.status.terminal:
         return IgnoreReason.JOB_TERMINAL
     return None if step.status in statuses and step.attempt_no == attempt_no else IgnoreReason.ATTEMPT_MOVED_ON
 
 
 def _why_not_next(record: Record, step: Step, provenance: Provenance) -> str | None:
-    """Returns the reason why the step's next attempt cannot start now; None if it can."""
+    """Returns the reason why the step's next attempt cannot start now, or None if the attempt can start."""
     first = record.group_of(step)[0]
     if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
         return IgnoreReason.EARLIER_STEP_UNSETTLED
@@ -370,7 +373,7 @@ def _why_not_next(record: Record, step: Step, provenance: Provenance) -> str | N
 
 
 def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
-    """Returns the reason why a deadline has no effect; None if the attempt is in flight and its lease is over."""
+    """Returns the reason why a deadline has no effect, or None if the attempt is in flight and its lease is over."""
     reason_code = _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
     if reason_code is None and (step.silent_until is None or step.silent_until > provenance.at):
         return IgnoreReason.LEASE_STILL_RUNS

@@ -43,7 +43,7 @@ def compare(original: Record, replay: Record) -> list[ComparedStep]:
 
 
 def is_deterministic(steps: list[ComparedStep]) -> bool | None:
-    """Returns `True` if all steps are the same, `False` if one differs with equal inputs; None if unknown."""
+    """Returns `True` if all steps are the same, `False` if a step differs with equal inputs, and None if unknown."""
     if any(step.likeness is Likeness.DIFFERENT for step in steps):
         return False
     return True if all(step.likeness is Likeness.SAME for step in steps) else None

@@ -1,5 +1,5 @@
-"""The attempt that a RESULT records for the next step, and the age at which a recorded attempt needs a new
-lease (R4).
+"""The attempt that a RESULT records for the next step, and the age at which a recorded attempt needs a new lease
+(R4).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class PublishFailed:
 
 @dataclass(frozen=True)
 class NextAttempt:
-    """The first attempt of the next step, which a RESULT may record; `dispatch` then only sends it."""
+    """The first attempt of the next step. A RESULT may record the attempt, which `dispatch` then only sends."""
 
     step_id: str
     #: 128 random bits in hex
@@ -60,7 +60,7 @@ class ReplyArrived:
 
 @dataclass(frozen=True)
 class DeadlinePassed:
-    """A timer of the orchestration fired; the lease may have expired."""
+    """A timer of the orchestration fired, so the lease may have expired."""
 
     step_id: str
     attempt_no: int
@@ -68,7 +68,8 @@ class DeadlinePassed:
 
 @dataclass(frozen=True)
 class TimePassed:
-    """The sweeper found a step whose total time, or whose job's total time, is over. No other process ended the step.
+    """The sweeper found a step whose total time, or whose job's total time, is over. No other process ended the
+    step.
     """
 
     step_id: str
@@ -96,7 +97,7 @@ class Gated:
 
 @dataclass(frozen=True)
 class OrchestrationEnded:
-    """The sweeper found a job whose orchestration ended or is silent: a new orchestration continues."""
+    """The sweeper found a job whose orchestration ended or is silent. A new orchestration continues the job."""
 
     instance_id: str
     #: `True` if the orchestration had not ended but ignored its wake-up: a fault of the engine, which never ends the

@@ -123,8 +123,8 @@ def plan_job(
 ) -> Record:
     """Returns JOB and its STEPs (PENDING), without the first EVENT. `identity`: result of `compute_digests(envelope)`.
 
-    `initial_status`: QUEUED or THROTTLED by the decision of its quotas; WAITING_FOR_JOBS with `dependencies`, the
-    ids of jobs.
+    `initial_status`: QUEUED or THROTTLED by the decision of its quotas, or WAITING_FOR_JOBS with `dependencies` (ids of
+    jobs).
     """
     tenant = normalise(envelope.tenant_id)
     parts = protocol.split(envelope.payload)

@@ -49,7 +49,7 @@ def claim_key_of(job_id: str) -> str:
 
 
 def not_redrivable(record: Record) -> IgnoreReason | None:
-    """Returns the reason why the job cannot be redriven; None if it can."""
+    """Returns the reason why the job cannot be redriven, or None if the job can be redriven."""
     if not record.job.status.terminal:
         return IgnoreReason.JOB_LIVE
     return IgnoreReason.JOB_SUCCEEDED if record.job.status is JobStatus.SUCCEEDED else None

@@ -64,7 +64,7 @@ def holds_lease(step: Step, reply: Reply) -> bool:
 
 
 def _find_rejection(record: Record, step: Step | None, reply: Reply, provenance: Provenance) -> IgnoreReason | None:
-    """Returns the reason why a reply has no effect, in any state; None if the tables decide."""
+    """Returns the reason why a reply has no effect, in any state, or None if the tables decide."""
     job = record.job
     if normalise(reply.tenant_id) != job.tenant:
         return IgnoreReason.TENANT_MISMATCH

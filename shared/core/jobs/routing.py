@@ -24,7 +24,7 @@ EVENTS_TOPIC = "lucius-events"
 
 @dataclass(frozen=True)
 class LaneDecision:
-    """The lane of a job; `lane` is the number of the directive topic and of the reply topic."""
+    """The lane of a job. `lane` is the number of the directive topic and of the reply topic."""
 
     lane: int
     routing_key_used: str

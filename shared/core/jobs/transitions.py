@@ -15,7 +15,7 @@ The machines are coupled in these ways:
 - The steps in flight decide the trigger of a control: CANCEL and PAUSE if a step is in flight, CANCEL_IDLE and
   PAUSE_IDLE if none is. RESUME_WAITING and RESUME_STAGED apply if the job never began, RESUME_ACKED if a service has
   ACKed it before, else RESUME_UNACKED (`shared.core.jobs.controls`).
-- The other steps decide the job's trigger at the end of a step: LAST_STEP_SUCCEEDED if all have succeeded. It is
+- When a step ends, the other steps decide the job's trigger: LAST_STEP_SUCCEEDED if all have succeeded. The trigger is
   SIBLINGS_IN_FLIGHT if steps of the same parallel group are in flight, so that the group continues (R12). Else it is
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.jobs.attempts`, `shared.core.jobs.replies`).
 - `move_job` applies the effects of a new state, and no other function does. PAUSED counts a pause and stops the job's
@@ -282,7 +282,7 @@ def move_job(record: Record, trigger: JobTrigger, provenance: Provenance, **colu
 
 
 def cancel_in_flight(record: Record, provenance: Provenance) -> Record:
-    """Cancels the started steps of a job that ends; other steps stay PENDING."""
+    """Cancels the started steps of a job that ends. Other steps stay PENDING."""
     for step in record.steps:
         if step.status.in_flight or step.status is StepStatus.FAILED_RETRY:
             record = move_step(record, step, StepTrigger.CANCEL, provenance)

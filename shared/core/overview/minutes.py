@@ -103,7 +103,9 @@ def find_latency_bucket(waited: timedelta) -> int:
 
 
 def percentile_ms(buckets: Counter[int], share: float) -> int | None:
-    """Returns the milliseconds within which `share` (0 to 1) of the latencies are. None if there are no latencies."""
+    """Returns the milliseconds within which `share` (0 to 1) of the latencies are. Returns None if there are no
+    latencies.
+    """
     left = share * buckets.total()
     for bucket in sorted(buckets):
         left -= buckets[bucket]

@@ -2,7 +2,7 @@
 
 A message has a title and bounded lines of names and values. Text of services and callers is plain text: it cannot
 become a mention, markup, or a link whose text differs from its URL. An app of Slack or Teams may still turn a URL in
-plain text into a link; a message cannot prevent that.
+plain text into a link, which a message cannot prevent.
 """
 
 from __future__ import annotations

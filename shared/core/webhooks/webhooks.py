@@ -162,7 +162,7 @@ class HookAct(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HookEntry(Entry):
-    """A HOOKLOG row; its `data` has the changes, without URLs and secrets."""
+    """A HOOKLOG row. Its `data` has the changes, without URLs and secrets."""
 
     hook_id: str
 

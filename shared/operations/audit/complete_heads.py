@@ -57,7 +57,7 @@ async def complete_until(
     incidents: Iterable[Incident] | None = None,
 ) -> datetime | None:
     """Returns the time until which the tenant's heads are complete. If that time is before `until`, checks the heads
-    first. None if the heads were never checked.
+    first. Returns None if the heads were never checked.
 
     `context` must cover all tenants. Raises LedgerUnavailable.
     """

@@ -49,7 +49,7 @@ def part_name(tenant: str, day: date) -> str:
 async def write_anchors(context: Context) -> int:
     """Anchors each past day without an anchor. Returns the number of anchors.
 
-    Logs faults of LUCIUS instead of raising them; the next call continues.
+    Logs faults of LUCIUS instead of raising them. The next call continues.
     """
     if context.audit is None or context.events is None:
         return 0
@@ -112,7 +112,7 @@ async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> b
 async def _find_incomplete(
     context: Context, tenants: list[str], end: datetime, is_over: Callable[[], bool]
 ) -> set[str]:
-    """Returns the tenants whose heads may be incomplete at the end of the day."""
+    """Returns the tenants whose heads may not yet be complete until the time `end`."""
     incidents = await list_open_incidents(context)
 
     async def is_complete(tenant: str) -> bool:
@@ -126,7 +126,7 @@ async def _find_incomplete(
 
 
 async def _write_part(context: Context, tenant: str, day: date, *, is_complete: bool) -> str | None:
-    """Writes the tenant's file of the day. Returns its digest; None if the tenant has no event of that day. Raises
+    """Writes the tenant's file of the day. Returns its digest, or None if the tenant has no event of that day. Raises
     LedgerUnavailable.
     """
     audit, name = context.require_audit(), part_name(tenant, day)
@@ -157,7 +157,7 @@ async def _write_part(context: Context, tenant: str, day: date, *, is_complete: 
 
 
 async def _digest(context: Context, name: str) -> str | None:
-    """Returns the SHA-256 of a file in hex; None if the file does not exist. Raises LedgerUnavailable."""
+    """Returns the SHA-256 of a file in hex, or None if the file does not exist. Raises LedgerUnavailable."""
     kept, digest, offset = context.require_audit().kept, hashlib.sha256(), 0
     while (content := await kept.read(name, offset=offset, length=_READ)) is not None:
         digest.update(content)

@@ -175,7 +175,7 @@ async def create_bulk(
     bulk = replace(bulk, key=known.key if known is not None else None)
 
     async def create() -> Bulk | None:
-        """Writes the new bulk operation and returns None; or returns the earlier one with the same key."""
+        """Writes the new bulk operation and returns None, or returns the earlier one with the same key."""
         if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
             return earlier
         slot = await _free_slot(context, bulk.tenant)

@@ -46,7 +46,7 @@ _GIVE_UP_AFTER = timedelta(days=2)
 
 @dataclass(frozen=True)
 class PurgePreview:
-    """The amounts that a purge would find now; each number is at most `MAX_COUNTED`."""
+    """The amounts that a purge would find now. Each number is at most `MAX_COUNTED`."""
 
     living: int
     #: ended jobs, including archived ones

@@ -66,7 +66,7 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     """Runs at most `_STEPS` (5) rounds of a bulk operation, then requests the next rounds if items are left. Concurrent
     calls are safe.
 
-    Raises LedgerUnavailable; the sweeper then continues.
+    Raises LedgerUnavailable. The sweeper then continues.
     """
     stored = await context.bulks.read(tenant, bulk_id)
     now = context.clock.now()

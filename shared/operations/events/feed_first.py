@@ -1,4 +1,4 @@
-"""Writes the feed in the process that committed; messages carry the hints that it could not write (R71).
+"""Writes the feed in the process that committed. Messages carry the hints whose events could not be written (R71).
 
 A message to `tell` costs three operations of Service Bus and wakes an instance. Writing here costs the transaction that
 `tell` would write. Several processes may write one feed, as several instances of `tell` do: HEAD's ETag orders them.

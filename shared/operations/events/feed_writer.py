@@ -311,7 +311,9 @@ class _FeedWriter:
 
 
 def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[PublicEvent]]] | None:
-    """Returns the events of the hints after row `seen`, by row. None if a row in between is missing or unknown."""
+    """Returns the events of the hints after row `seen`, by row. Returns None if a row in between is missing or
+    unknown.
+    """
     found: list[tuple[int, Sequence[PublicEvent]]] = []
     for hint in hints:
         if hint.last is not None and hint.last <= seen:
@@ -329,7 +331,7 @@ def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[Pub
 
 
 def _heads_of(hints: Iterable[Hint]) -> tuple[DayHead, ...] | None:
-    """Returns the heads of the hints; None if a process without heads sent one of them."""
+    """Returns the heads of the hints, or None if a process without heads sent one of them."""
     found: list[DayHead] = []
     for hint in hints:
         if hint.heads is None:

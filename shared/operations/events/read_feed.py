@@ -56,7 +56,7 @@ class EventFilter:
 
 @dataclass(frozen=True)
 class FeedPage:
-    """Events in order, and the cursor to continue from. A page at the end of the feed also has a cursor."""
+    """Events in order, and the cursor to continue from, which the last page of the feed also has."""
 
     events: list[Mapping[str, Any]]
     next: str
@@ -175,7 +175,7 @@ def _encode_cursor(feed_id: str, number: int) -> str:
 
 
 def _parse_cursor(cursor: str, feed_id: str, invalid: Callable[[], Exception]) -> int | None:
-    """Returns the number of a cursor; None if the cursor belongs to another table."""
+    """Returns the number of a cursor, or None if the cursor belongs to another table."""
     try:
         of, _, number = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")
         if not (number.isascii() and number.isdecimal() and len(number) <= 19):

@@ -83,7 +83,7 @@ async def list_places(context: Context, tenant: str, *, until: datetime | None =
 
 
 async def _read_pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
-    """Yields the tenant's ACTIVE rows in pages, one query each; no page is empty.
+    """Yields the tenant's ACTIVE rows in pages, one query each. No page is empty.
 
     Raises Undecodable, since a count without that job would admit another job in its slot.
     """

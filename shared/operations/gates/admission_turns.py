@@ -109,8 +109,10 @@ async def act_on_admission(
     tenant's jobs first if necessary.
 
     `patience`: maximum wait for other writers, including those of this process. `counts_patience`: maximum wait for a
-    count; if it is below the default, the count reads at most one page of rows. `alongside`: a read that each try makes
-    in parallel. Raises QuotasUnknown, BeingCounted, Contended, LedgerUnavailable.
+    count. Below the default, the count reads at most one page of rows. `alongside`: a read that each try makes in
+    parallel.
+
+    Raises QuotasUnknown, BeingCounted, Contended, LedgerUnavailable.
     """
     try:
         directory = await read_directory(context)

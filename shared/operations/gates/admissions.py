@@ -31,7 +31,7 @@ from shared.ports.index import FIRST_CHECK
 
 
 async def count_active(context: Context, tenant: str) -> tuple[int | None, int | None]:
-    """Returns the tenant's active jobs and its `max_active`; None if there is no limit or no count.
+    """Returns the tenant's active jobs and its `max_active`. Either is None if there is no count or no limit.
 
     Raises Contended, LedgerUnavailable.
     """

@@ -1,9 +1,10 @@
 """Allocates a quota over all tenants among the tenants (R54).
 
 If only such a quota stops a tenant, the tenant makes or requests an allocation. The queue and the sweeper ensure that
-an allocation follows. An interrupted allocation has granted too little, never too much. Two concurrent allocations are
-safe (Race division). The allocation record is written under its ETag, and no grant of an earlier allocation follows a
-reclaim of a later one.
+an allocation follows. An interrupted allocation has granted too little, never too much.
+
+Two concurrent allocations are safe (Race division). The allocation record is written under its ETag, and no grant of an
+earlier allocation follows a reclaim of a later one.
 """
 
 from __future__ import annotations

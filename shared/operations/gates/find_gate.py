@@ -30,7 +30,7 @@ def find_platform_gate(context: Context, name: str) -> Gate:
 
 
 def find_platform_gate_by_id(context: Context, gate_id: str) -> Gate | None:
-    """Returns the quota over all tenants with this id; None if no such quota exists, or if it belongs to a tenant."""
+    """Returns the quota over all tenants with this id, or None if no quota over all tenants has it."""
     return next((gate for gate in _list_platform_gates(context) if gate.id == gate_id), None)
 
 

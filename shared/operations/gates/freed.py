@@ -134,9 +134,10 @@ async def take_turn(
 ) -> AdmittedJobs:
     """Takes one turn of the tenant: subtracts the jobs of its FREED rows and admits waiting jobs, at most 20 (R49).
 
-    Also repeats a possibly lost request for an allocation. `counts`: allows a count of all jobs of the tenant first.
-    Otherwise at most 1,000 jobs are counted. `due_at`: time for which the turn was requested. Raises Contended,
-    LedgerUnavailable.
+    Also repeats a possibly lost request for an allocation. Raises Contended, LedgerUnavailable.
+
+    `counts`: allows a count of all jobs of the tenant first. Without it, at most 1,000 jobs are counted. `due_at`: time
+    for which the turn was requested.
     """
 
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:

@@ -37,7 +37,8 @@ async def remove_unused_tenant(context: Context, admission: AdmissionState) -> N
 
 
 def is_needed(context: Context, admission: AdmissionState) -> bool:
-    """Returns `True` if the tenant must stay in the directory, for its quotas or until its feed has their logs (R79).
+    """Returns `True` if the tenant must stay in the directory, for its quotas or until its feed has their logs
+    (R79).
     """
     if changes.is_in_use(admission, context.clock.now()):
         return True

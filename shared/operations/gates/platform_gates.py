@@ -76,7 +76,7 @@ async def _list_tenants(context: Context, gate: Gate) -> set[str]:
 
 
 async def preview_decision(context: Context, job: Job) -> Decision | None:
-    """Returns the decision of the quotas on the job now; None if no quota concerns it.
+    """Returns the decision of the quotas on the job now, or None if no quota concerns it.
 
     For a quota over all tenants, reads one row for any number of tenants, so the decision is an estimate. Writes only a
     first count of the tenant. Raises LimitReached, Contended, LedgerUnavailable.

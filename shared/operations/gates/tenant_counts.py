@@ -45,8 +45,8 @@ async def count_all(
     record: AllocationRecord,
     now: datetime,
 ) -> StoredAllocationRecord | None:
-    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record; None if the time
-    was over before every tenant was counted.
+    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record, or None if the
+    time was over before every tenant was counted.
 
     A tenant that cannot be counted keeps its last count. A tenant without a last count gets the rest of the limit as a
     reserve (`AllocationRecord.uncounted`). So the other tenants keep their slots and no sum exceeds the limit.
@@ -85,8 +85,8 @@ async def count_all(
 
 
 async def _count_active(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
-    """Returns the number of the tenant's active jobs, from its admission state or ACTIVE rows; None if neither can be
-    read.
+    """Returns the number of the tenant's active jobs, from its admission state or ACTIVE rows. Returns None if neither
+    can be read.
     """
     with telemetry.tolerate(Exception, "TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id):
         try:

@@ -80,7 +80,9 @@ async def add_ages(
 
 
 async def read_position(context: Context, job: Job) -> QueuePosition | None:
-    """Returns the position of a staged job in its queue; None if the job is in no queue. Raises LedgerUnavailable."""
+    """Returns the position of a staged job in its queue, or None if the job is in no queue. Raises
+    LedgerUnavailable.
+    """
     active = await context.index.read_active(job.tenant, job.job_id)
     place = active.place if active is not None else None
     if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:

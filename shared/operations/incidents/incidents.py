@@ -103,7 +103,7 @@ async def raise_incident(
 ) -> Incident:
     """Opens an incident without a job. Returns the open incident of the same kind and subject instead, if there is one.
 
-    `tenant`: normalised tenant id; None means no tenant. `at`: start of the incident, from which its id is made
+    `tenant`: normalised tenant id. None means no tenant. `at`: start of the incident, from which its id is made
     (default: now). An earlier incident with the same start stays, open or closed.
 
     Raises Contended, LedgerUnavailable, and ValueError for the kind of a job's incident.
@@ -144,7 +144,7 @@ async def find_incident_of(context: Context, kind: IncidentKind, subject: str, a
 
 
 async def settle_incident(context: Context, kind: IncidentKind, subject: str, why: str) -> Incident | None:
-    """Resolves and returns the open incident of that kind and subject; None if no such incident is open. Raises
+    """Resolves and returns the open incident of that kind and subject, or None if no such incident is open. Raises
     Contended, LedgerUnavailable.
     """
     known = await context.incidents.find_open(kind, subject)

@@ -16,8 +16,8 @@ LOOK_SHARED = timedelta(seconds=10)
 
 
 async def what_waits(context: Context, job_id: str, step: Step, deadline: datetime) -> str | None:
-    """Returns a text that names the waiting message which may explain the silence of an attempt until `deadline`. None
-    if nothing explains the silence.
+    """Returns a text that names the waiting message which may explain the silence of an attempt until `deadline`.
+    Returns None if nothing explains the silence.
 
     An unreachable bus explains the silence too. A read that is at most ten seconds old can show that the directive
     waits, so all jobs on a lane share such a read. To show that neither the directive nor a reply from before the

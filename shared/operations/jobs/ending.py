@@ -110,7 +110,8 @@ async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
 
 
 async def _notify_dependants(context: Context, job: Job) -> bool | None:
-    """Returns `True` if every dependant has counted the job as ended, `False` if some have not, and None after a fault.
+    """Returns `True` if every dependant has counted the job as ended, `False` if some have not, and None after a
+    fault.
     """
     with telemetry.tolerate(LuciusError, "DEPENDANTS_UNTOLD", **telemetry.line_ids(job)):
         return await notify_dependants(context, job)

@@ -29,7 +29,7 @@ class ArchivedJob:
 
 
 async def read_archived(context: Context, job_id: str) -> ArchivedJob | None:
-    """Returns the archived job, read from one row and one blob. None if the job is not archived.
+    """Returns the archived job, read from one row and one blob. Returns None if the job is not archived.
 
     Raises ArchiveGone, ArchiveInvalid, LedgerUnavailable, and Undecodable for a bundle of a later release.
     """

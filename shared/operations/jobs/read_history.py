@@ -51,7 +51,7 @@ async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob |
 
 
 async def find_job(context: Context, job_id: str) -> Job | None:
-    """Returns the job from the ledger, else from the archive; None if there is no such job.
+    """Returns the job from the ledger, else from the archive, or None if there is no such job.
 
     Raises ArchiveGone and ArchiveInvalid if the archive has lost the job's end, DataLost, Undecodable, UnknownStatus,
     LedgerUnavailable.
@@ -81,7 +81,7 @@ async def last_transition(context: Context, record: Record, events: Sequence[Eve
 
 
 async def read_for_list(ledger: Ledger, job_id: str) -> Stored | None:
-    """Returns the job for a list. None if the job does not exist, is of a later release, or has lost rows.
+    """Returns the job for a list. Returns None if the job does not exist, is of a later release, or has lost rows.
 
     So one such job does not hide the others. Raises LedgerUnavailable.
     """

@@ -26,7 +26,7 @@ MAX_REMOVED = 1000
 async def list_rejected(
     context: Context, *, day: date | None, tenant: str | None = None, after: str | None, limit: int
 ) -> tuple[list[Rejection], str | None]:
-    """Returns a page of rejected messages, newest first, and the id to continue after; None on the last page.
+    """Returns a page of rejected messages, newest first, and the id to continue after, which is None on the last page.
 
     `day`: day to list (default: all retained days). `tenant`: tenant to list (default: all tenants). `after` must be an
     id of an earlier page. Raises LedgerUnavailable.

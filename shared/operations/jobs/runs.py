@@ -43,7 +43,7 @@ class Piece:
 
     @property
     def data(self) -> bytes:
-        """Returns the bytes of the log; empty if there are no more yet."""
+        """Returns the bytes of the log, or no bytes if the log has no more yet."""
         return self.part.data
 
     @property
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def last_attempt(self) -> int:
-        """Returns the number of the last attempt; 1 before the first attempt."""
+        """Returns the number of the last attempt, or 1 before the first attempt."""
         return max(self.step.attempt_no, 1)
 
     async def read_log(self, attempt: int, offset: int, limit: int) -> LogPart | None:
@@ -73,7 +73,7 @@ class Run:
 
 
 def run_of(context: Context, record: Record) -> Run | None:
-    """Returns the run of a job. None if the job is not a run."""
+    """Returns the run of a job. Returns None if the job is not a run."""
     step = next((each for each in record.steps if each.step_type == PACK), None)
     return Run(record, step, context.runs) if step is not None and context.runs is not None else None
 
@@ -101,7 +101,9 @@ async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
 
 
 async def link_artifact(run: Run, attempt: int, name: str, until: datetime) -> str | None:
-    """Returns a URL of an artifact, valid until that time; None if no such artifact exists. Raises RunsUnavailable."""
+    """Returns a URL of an artifact, valid until that time, or None if no such artifact exists. Raises
+    RunsUnavailable.
+    """
     if not _NAME.fullmatch(name) or name not in {each.name for each in await run.artifacts(attempt)}:
         return None
     job = run.record.job

@@ -114,7 +114,7 @@ class Hinting:
             await asyncio.wait([sender])
 
     def _extend(self, hint: Hint) -> Hint:
-        """Adds the earlier rows without public events, so that no process has to read them."""
+        """Adds the earlier rows without public events, so that no process must read them."""
         first, last, heads = self._internal.pop(hint.key, (0, 0, ()))
         if not self._has_heads:
             hint = replace(hint, heads=None)
@@ -163,7 +163,8 @@ class Hinting:
 
 
 async def is_sent(sent: asyncio.Future[bool]) -> bool:
-    """Returns `True` if the queue or the feed has the hint. A hint that takes longer than `_SEND_S` may still arrive.
+    """Returns `True` if the queue or the feed has the hint. A hint that takes longer than `_SEND_S` may still
+    arrive.
     """
     done, _ = await asyncio.wait([sent], timeout=_SEND_S)
     return bool(done) and sent.result()

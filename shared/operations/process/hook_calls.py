@@ -89,8 +89,8 @@ class HookCalls:
         return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
 
     def put_back(self, key: str, now: datetime) -> datetime | None:
-        """Returns the time at which a call without a slot is repeated. None if that time is more than ten minutes away.
-        In that case the sweeper sends the calls again, the oldest first.
+        """Returns the time at which a call without a slot is repeated. Returns None if that time is more than ten
+        minutes away. In that case the sweeper sends the calls again, the oldest first.
         """
         if len(self._next) >= _MAX_PACES:
             self._next = {each: at for each, at in self._next.items() if at > now}

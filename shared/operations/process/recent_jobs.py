@@ -36,7 +36,9 @@ class RecentJobs:
         self.tails = Tails()
 
     def recall(self, job_id: str, now: datetime) -> Stored | None:
-        """Returns the last commit of this process for the job. None if there was none within a minute."""
+        """Returns the last commit of this process for the job. Returns None if the process committed nothing for the
+        job within a minute.
+        """
         kept = self._kept.get(job_id)
         return kept[0] if kept is not None and now - kept[1] < KEPT_FOR else None
 

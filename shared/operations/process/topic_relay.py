@@ -2,7 +2,7 @@
 
 HEAD's `sent` is the number of the last relayed event of a tenant's feed. `sent` is stored after the send, with the
 tenant's next transaction or half a minute later. So a crash in between repeats events and skips none. An unreachable
-topic delays nothing else. A task of the process tries again, and `prune` finds the events that no process knows (R81).
+topic delays nothing else: a task of the process tries again, and `prune` finds the events that no process knows (R81).
 """
 
 from __future__ import annotations

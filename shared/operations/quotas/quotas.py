@@ -96,7 +96,8 @@ async def set_rule(
     *,
     rule_seq: int | None,
 ) -> Changed:
-    """Merges `patch` into the quota's own rule. `rule_seq`: number in the state that the caller read; None means any.
+    """Merges `patch` into the quota's own rule. `rule_seq`: number in the state that the caller read. None means any
+    number.
 
     Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable for a dispatch
     limit.

@@ -20,7 +20,7 @@ LANES_AT_ONCE = 8
 
 @dataclass
 class Drained:
-    """The dead-lettered replies that were applied; with `dry_run`, those that were found."""
+    """The dead-lettered replies that were applied, or with `dry_run`, those that were found."""
 
     replies: int = 0
     #: lanes that may still have dead letters: the bus did not respond, or a limit was reached

@@ -33,7 +33,7 @@ def breaker_state(state: GateState, now: datetime) -> int:
 
 
 def set_breaker_gauges(share: SweeperShare, gates: Iterable[GateState], now: datetime) -> None:
-    """Sets the worst breaker state of the share's quotas for each job type; 0 if a type no longer has a breaker."""
+    """Sets the worst breaker state of the share's quotas for each job type, or 0 if a type no longer has a breaker."""
     worst: dict[str, int] = {}
     for state in gates:
         if "breaker" in state.gate.kind.limits:
@@ -56,7 +56,7 @@ def set_work_gauges(counts: WorkCounts, now: datetime) -> None:
 
 
 def age_s(since: datetime | None, now: datetime) -> float:
-    """Returns the age in seconds; 0 if nothing waits."""
+    """Returns the age in seconds, or 0 if nothing waits."""
     return max((now - since).total_seconds(), 0.0) if since is not None else 0.0
 
 

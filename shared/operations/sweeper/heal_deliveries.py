@@ -44,13 +44,15 @@ class FoundHooks:
     unseen: set[str] | None = None
 
     def update_suspended(self, before: Counter[str]) -> Counter[str]:
-        """Returns the suspended webhooks by tenant; for an unseen tenant, those of the previous sweep."""
+        """Returns the suspended webhooks by tenant. For an unseen tenant, the number is that of the previous sweep."""
         unseen = self.unseen if self.unseen is not None else before.keys()
         # a tenant at which the work failed after it was counted is in both
         return self.suspended | Counter({tenant: before[tenant] for tenant in unseen})
 
     def update_undelivered(self, before: Mapping[str, datetime]) -> dict[str, datetime]:
-        """Returns the oldest undelivered event of each tenant; for an unseen tenant, that of the previous sweep."""
+        """Returns the time of the oldest undelivered event of each tenant. For an unseen tenant, it is that of the
+        previous sweep.
+        """
         unseen = before if self.unseen is None else self.unseen
         return {**{tenant: at for tenant, at in before.items() if tenant in unseen}, **self.undelivered}
 

@@ -139,7 +139,7 @@ class _Part:
         self._found.survey = replace(self._found.survey, after=after, of_tenant=TenantCounts())
 
     async def _page(self, tenant: str, after: str) -> list[ActiveRow] | None:
-        """Returns a page of the tenant's rows; None if they cannot be read."""
+        """Returns a page of the tenant's rows, or None if they cannot be read."""
         unread: list[str] = []
         try:
             page = await self._context.index.list_active(tenant, after=after or None, limit=_PAGE, unread=unread)
@@ -190,7 +190,7 @@ class _Part:
         return counted
 
     async def _compare_row(self, row: ActiveRow) -> ActiveRow | None:
-        """Compares one row with its job. Returns the row as changed; None if its job has ended. Raises
+        """Compares one row with its job. Returns the row as changed, or None if its job has ended. Raises
         LedgerUnavailable.
         """
         context, found = self._context, self._found

@@ -106,7 +106,7 @@ async def _compare_admission(
 
 
 async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> AdmissionState:
-    """Returns the admission state without idle quotas whose logs have not grown. Raises Contended."""
+    """Removes idle quotas whose logs have no new entries from the admission state, and returns it. Raises Contended."""
 
     async def act(stored: StoredAdmission, known: Directory) -> AdmissionState:
         gates, now = stored.admission.gates, context.clock.now()

@@ -26,7 +26,7 @@ async def write_minute(one: Pass, is_over: IsOver) -> None:
 
 
 async def _active(one: Pass) -> Counter[str] | None:
-    """Returns the jobs of all shares by state; None if this sweep did not count them."""
+    """Returns the jobs of all shares by state, or None if this sweep did not count them."""
     if one.counts is None or one.share.of == 1:
         return one.counts.active if one.counts is not None else None
     others = await one.context.sweep_marks.read(one.share.of)

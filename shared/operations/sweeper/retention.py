@@ -148,8 +148,8 @@ def archive_name(job: Job, sha256: str) -> str:
 
 
 async def _find_claim_end(context: Context, job: Job, now: datetime) -> datetime | None:
-    """Returns the time when the job's idempotency record expires. None if the record does not exist, or is of a later
-    job.
+    """Returns the time when the job's idempotency record expires. Returns None if the record does not exist, or is of a
+    later job.
     """
     claim = await context.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job.job_id:

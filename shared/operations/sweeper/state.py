@@ -70,7 +70,7 @@ class Pass:
         """Logs a fault of one job, tenant or row. The sweep continues with the others. Returns `True` if the next try
         will fail too.
 
-        `row`: the key of the row that the work is about; None means no specific row.
+        `row`: the key of the row that the work is about. None means no specific row.
         """
         telemetry.record_fault(fault, event, **ids, row=row)
         if row is None or self.dry_run:

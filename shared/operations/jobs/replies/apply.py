@@ -133,7 +133,7 @@ async def apply_reply(
 
 
 def _recent(context: Context, reply: Reply) -> Stored | None:
-    """Returns the last commit of this process for the job; None if it is probably outdated.
+    """Returns the last commit of this process for the job, or None if it is probably outdated.
 
     A RESULT follows its ACK. If this process does not know the ACK, another process committed it, and a commit from
     here would be refused.
@@ -202,8 +202,8 @@ async def _decide(
 
 
 async def _next_attempt(context: Context, record: Record, reply: Reply) -> NextAttempt | None:
-    """Returns the attempt that a RESULT can record in its own transaction. None if there is no such attempt, or if
-    `dispatch` must first check a dispatch limit.
+    """Returns the attempt that a RESULT can record in its own transaction. Returns None if there is no such attempt, or
+    if `dispatch` must first check a dispatch limit.
 
     Raises nothing.
     """

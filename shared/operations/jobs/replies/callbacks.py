@@ -27,7 +27,7 @@ MAX_CALLBACK_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class CallbackResult:
-    """The result of a callback; `grant` is valid as long as the attempt."""
+    """The result of a callback. The `grant` is valid as long as the attempt."""
 
     result: ReplyResult
     grant: Grant | None
@@ -35,7 +35,7 @@ class CallbackResult:
 
 
 def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks | None:
-    """Returns the callback URLs of the step's current attempt; None if callbacks are off."""
+    """Returns the callback URLs of the step's current attempt, or None if callbacks are off."""
     if not settings.callback_keys or settings.public_url is None:
         return None
     base = f"{settings.public_url}/v1/callbacks"
