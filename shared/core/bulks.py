@@ -27,8 +27,8 @@ class BulkAction(StrEnum):
 
 
 class BulkState(StrEnum):
-    """The state of a bulk operation. After a terminal state, results are recorded only for actions that had already
-    started.
+    """The state of a bulk operation. After the operation ended, only results of actions that had already started are
+    recorded.
     """
 
     RUNNING = "RUNNING"

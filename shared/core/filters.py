@@ -120,7 +120,7 @@ _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """A filter of jobs. None matches everything."""
+    """A filter of jobs. A field that is None matches every job."""
 
     tenant_id: str | None = _parameter(
         TEXT, "Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants."
@@ -169,7 +169,7 @@ class JobFilter:
         return self.statuses is None or status in self.statuses
 
     def may_match(self, status: JobStatus, request_type: str, labels: Mapping[str, str]) -> bool:
-        """Returns `True` if a row of a list may match. If the filter `needs_ledger`, the row's state may be late."""
+        """Returns `True` if a row of a list may match. A late state is not compared if the filter `needs_ledger`."""
         return (
             (self.has_status(status) or (self.needs_ledger and status in _LIVING))
             and (self.request_type is None or request_type == self.request_type)
@@ -183,7 +183,7 @@ class JobFilter:
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentFilter:
-    """A filter of incidents. None matches everything."""
+    """A filter of incidents. A field that is None matches every incident."""
 
     tenant_id: str | None = _parameter(
         TEXT,

@@ -169,7 +169,7 @@ def open_incident(
     detail: str | None,
     at: datetime,
 ) -> tuple[Incident, IncidentEntry]:
-    """Makes an incident without a job."""
+    """Makes an incident without a job, and its first log entry."""
     return _open(
         Incident(
             id=incident_id_of(kind, subject, at),

@@ -124,7 +124,7 @@ def highest(one: Mapping[tuple[str, str], int], other: Mapping[tuple[str, str], 
 
 @dataclass
 class Sum:
-    """The usage of the jobs in one sum."""
+    """The summed usage of all jobs, or of one group of jobs."""
 
     counted: Counted = field(default_factory=Counted)
     rejected: int = 0

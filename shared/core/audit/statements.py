@@ -23,7 +23,7 @@ ANCHOR_TYPE = "https://lucius.dev/audit/anchor/v1"
 def heads_statement(
     tenant: str, since: datetime, until: datetime, heads: Sequence[DayHead], *, page: int, last: bool, previous: str
 ) -> bytes:
-    """Returns the payload of one page of heads. Every event of the window has a head in one page of the window.
+    """Returns the payload of one page of heads. The pages of a window together cover every event of the window.
 
     `previous`: SHA-256 of the payload of the previous page; "" for the first page.
     """
@@ -82,7 +82,7 @@ def payload_of(envelope: Mapping[str, Any]) -> bytes:
 
 
 def is_signed(pem: str, message: bytes, signature: bytes) -> bool:
-    """Returns `True` if `signature` (DER) is the signature of the message by the key `pem`."""
+    """Returns `True` if `signature` (DER) of the message is valid for the public key `pem`."""
     # imported late: it takes a hundredth of the start-up time, and LUCIUS_AUTH_MODE=none does not need it
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey

@@ -1,8 +1,8 @@
-"""Hints: each notifies the feed writer of a commit with public events (R71).
+"""Hints: advisory messages that notify the feed writer of commits with public events (R71).
 
-A hint names EVENT rows of a job, or entries of a quota's or incident's log. It is advisory: the writer reads the
-ledger, or continues from the last number that the feed has of that subject. A lost, repeated, late or reordered hint
-causes one more read or a delay of a minute, and never a lost event.
+A hint names EVENT rows of a job, or entries of a quota's or incident's log. The writer reads the ledger, or continues
+from the last number that the feed has of the hint's subject. A lost, repeated, late or reordered hint causes one more
+read or a delay of a minute, and never a lost event.
 """
 
 from __future__ import annotations

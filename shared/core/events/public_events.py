@@ -242,7 +242,7 @@ def _make_attempt_error(event: Event) -> JsonValue:
 
 
 def _make_provenance(event: Event) -> dict[str, JsonValue]:
-    """Returns the actor and the source of the event. Of the lease it shows only the digest (R5)."""
+    """Returns the actor and the source of the event. The result has only the digest of the lease (R5)."""
     data = event.data if isinstance(event.data, Mapping) else {}
     found = {
         "actor": event.actor,
@@ -284,7 +284,7 @@ def _read_changes(event: Event) -> Mapping[str, Any]:
 
 
 def remove_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Returns the fields that have a value."""
+    """Returns the fields whose value is not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 

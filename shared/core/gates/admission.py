@@ -186,7 +186,7 @@ def evaluate_queue(
 
 
 def has_earlier_job(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
-    """Returns `True` if a waiting job that can start is ahead of this one: a new job must not overtake it."""
+    """Returns `True` if a waiting job that can start is ahead of this one, which must then wait."""
     emergency = is_emergency(admission, directory, candidate.priority)
     own = (not emergency, candidate.rank)
     before = (number for number, queue in admission.queues.items() if (not queue.emergency, queue.head) < own)

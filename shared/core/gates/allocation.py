@@ -209,7 +209,9 @@ def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str
 def _share_out(
     slots: int, needs: Mapping[str, int], demands: Sequence[Demand], accounts: Mapping[str, Account]
 ) -> dict[str, int]:
-    """Grants slots one at a time to the tenant with the least slot time, up to its need."""
+    """Returns the slots granted to each tenant: one at a time to the tenant with the least slot time, up to its
+    need.
+    """
     weights = {demand.tenant: demand.weight for demand in demands}
     granted = dict.fromkeys((demand.tenant for demand in demands), 0)
 
@@ -233,7 +235,10 @@ def compute_grants(
     demands: Sequence[Demand],
     accounts: Mapping[str, Account],
 ) -> dict[str, int]:
-    """Adds the free slots to tenants below their targets. `granted`: the slots after all reclaims."""
+    """Returns the grants after the free slots are added to tenants below their targets.
+
+    `granted`: the slots after all reclaims.
+    """
     short = {tenant: targets[tenant] - granted[tenant] for tenant in targets if targets[tenant] > granted[tenant]}
     given = _share_out(max(0, limit - sum(granted.values())), short, demands, accounts)
     return {tenant: count + given[tenant] for tenant, count in granted.items()}

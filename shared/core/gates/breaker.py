@@ -99,12 +99,12 @@ class Breaker:
 
     @property
     def bad(self) -> int:
-        """Returns the number of counted bad ends; for an open breaker, the number at its opening."""
+        """Returns the number of counted bad ends. For an open breaker, returns the number at its opening."""
         return self.opened_by[0] if self.state is BreakerState.OPEN else sum(not end.good for end in self.ring)
 
     @property
     def calls(self) -> int:
-        """Returns the number of counted ends, good and bad; for an open breaker, the number at its opening."""
+        """Returns the number of counted ends, good and bad. For an open breaker, returns the number at its opening."""
         return self.opened_by[1] if self.state is BreakerState.OPEN else len(self.ring)
 
 
@@ -147,8 +147,8 @@ def count_end(
 ) -> Breaker:
     """Returns the breaker after the end of a job, or the same object if the end does not count.
 
-    `has_waiting`: other jobs wait for its quota. `over_all`: the quota is over all tenants, for which one tenant cannot
-    decide alone.
+    `has_waiting`: other jobs wait for the breaker's quota. `over_all`: the quota is over all tenants, for which one
+    tenant cannot decide alone.
     """
     breaker = advance(breaker, now)
     if end.epoch != breaker.epoch:

@@ -1,7 +1,7 @@
 """Changes of a quota by callers: its rule, a hold, a throttle, a resume, a reset of its breaker (R48, R62).
 
-`shared.operations.quotas.quotas` writes them. A change without effect returns the state that it was given, so that a
-repeated request writes nothing.
+`shared.operations.quotas.quotas` writes these changes. A change without effect returns the state that it was given, so
+that a repeated request writes nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ Patch = Mapping[str, Any]
 
 
 def apply_patch(state: GateState, patch: Patch) -> GateState:
-    """Merges `patch` into the quota's own rule (RFC 7396). None removes a field. Raises QuotaInvalid.
+    """Merges `patch` into the quota's own rule (RFC 7396). None removes a field. Raises QuotaInvalid for an invalid
+    rule.
 
     A quota's own rule replaces the rule for every tenant completely.
     """
@@ -219,7 +220,7 @@ def is_set(state: GateState, now: datetime) -> bool:
 
 
 def is_in_use(admission: AdmissionState, now: datetime) -> bool:
-    """Returns `True` if the tenant must stay in the directory: it has a quota or a waiting job."""
+    """Returns `True` if the tenant must stay in the directory because it has a quota or a waiting job."""
     return bool(admission.staged or admission.queues) or any(is_set(state, now) for state in admission.gates.values())
 
 

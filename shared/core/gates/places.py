@@ -181,7 +181,7 @@ class QuotaRejects(Exception):
 def decide_arrival(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
     """Decides on a new job: active if all its quotas are open and no job waits before it, else staged.
 
-    Raises QuotaRejects and QueueFull: the caller writes nothing.
+    Raises QuotaRejects and QueueFull. The caller then writes nothing.
     """
     verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
     stopped_by = next((verdict for verdict in verdicts if verdict.blocks), None)

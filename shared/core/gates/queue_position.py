@@ -58,7 +58,7 @@ def find_queues(admission: AdmissionState, gate: Gate, *, only: bool = False) ->
 
 
 def count_waiting(admission: AdmissionState, gate: Gate) -> int:
-    """Returns the number of jobs that wait for the quota, by the counts of its own queues."""
+    """Returns the number of jobs that wait for the quota, from the counts of the quota's own queues."""
     return sum(queue.count for queue in find_queues(admission, gate, only=True).values())
 
 

@@ -108,7 +108,7 @@ class Gate:
 
     @property
     def display_name(self) -> str:
-        """Returns the name for people: `tenant acme, type OCR`, `type:OCR`."""
+        """Returns the name for people, such as `tenant acme, type OCR` or `type:OCR`."""
         if self.kind in OVER_ALL:
             return f"{self.kind}:{self.name}" if self.name else self.kind.value
         return f"tenant {self.tenant}" + (f", {self.kind.label} {self.name}" if self.kind.key else "")
@@ -135,7 +135,7 @@ def _compute_id(kind: GateKind, tenant: str, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The limits of a quota. None means no such limit."""
+    """The limits of a quota. A field that is None means no such limit."""
 
     #: maximum number of active jobs, at least 1
     max_active: int | None = None
@@ -186,7 +186,7 @@ class Hold(_Temporary):
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle(_Temporary):
-    """A throttle: a lower rate in addition to the rule's."""
+    """A throttle: a lower rate in addition to the rule's rate."""
 
     max_per_hour: int
 
@@ -275,12 +275,15 @@ class Directory:
         return self.since is not None or bool(self.defaults) or tenant in self.tenants
 
     def counts_needed_since(self, tenant: str) -> datetime | None:
-        """Returns the time since which the tenant's jobs must be counted. An earlier count must be repeated."""
+        """Returns the time since which the tenant's jobs must be counted, or None if no quota can concern the tenant.
+
+        An earlier count must be repeated.
+        """
         since = [each for each in (self.tenants.get(tenant), self.since) if each is not None]
         return min(since, default=None)
 
     def list_platform_gates(self, job: object) -> Iterator[Gate]:
-        """Returns the quotas over all tenants that a `Candidate` or `WaitingQueue` must pass, from narrow to broad."""
+        """Yields the quotas over all tenants that a `Candidate` or `WaitingQueue` must pass, from narrow to broad."""
         if self.over_all:
             for kind in ALLOCATED:
                 gate = Gate.over_all(kind, getattr(job, kind.key) if kind.key else "")

@@ -27,7 +27,9 @@ from shared.core.gates.rules import AdmissionBreaker, Directory, Gate, GateKind,
 
 
 def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionState:
-    """Returns the admission state with the published state of each breaker. Its next write stores them."""
+    """Returns the admission state with the published state of each breaker. The next write of the admission state
+    stores these states.
+    """
     for state in directory.over_all.values():
         if state.breaker is not None and state.gate.kind is GateKind.PLATFORM_TYPE:
             admission = sync_breaker(admission, state.gate, state.breaker)
@@ -45,8 +47,9 @@ def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> Adm
 
 
 def start_epoch(share: QuotaShare, breaker: Breaker, counted: int) -> QuotaShare:
-    """Returns the share in a later epoch, without active jobs of that epoch. A closed breaker leaves its unused
-    slots.
+    """Returns the share in the epoch of `breaker`, without active jobs of that epoch.
+
+    An open or half-open breaker takes all slots. A closed breaker leaves the slots without the `counted` jobs.
     """
     limited = breaker.state is not BreakerState.CLOSED
     known = AdmissionBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)

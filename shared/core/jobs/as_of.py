@@ -63,7 +63,7 @@ def compute_rows_digest(record: Record) -> str:
 def encode_columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
     """Returns the columns of a row for external readers, without hidden columns and without defaults of a new row.
 
-    So a release that adds a column changes nothing in the history of a job that does not use it.
+    So a release that adds a column changes nothing in the history of a job that does not use the column.
     """
     named = {field.name: (getattr(row, field.name), field.default) for field in fields(row)}
     return {

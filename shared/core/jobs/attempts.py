@@ -77,7 +77,9 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
 
 
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Restarts the ACK timeout of an attempt before its publish. If its total time is over, the step fails."""
+    """Restarts the ACK timeout of an attempt before its publish. If the total time of the step or job is over, the step
+    fails.
+    """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignore(record, reason_code)
@@ -90,7 +92,7 @@ def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance)
 
 
 def fail_publish(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
-    """Starts the next dispatch backoff of the same attempt. After the last one, the step fails permanently (R8)."""
+    """Starts the next dispatch backoff of the same attempt. After the last backoff, the step fails permanently (R8)."""
     step = _find_step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignore(record, reason_code)

@@ -29,11 +29,11 @@ class LaneLook:
         return any(enqueued_at <= than for _, enqueued_at in self.oldest)
 
     def ahead_of(self, message_id: str, sent_at: datetime) -> int | None:
-        """Returns the number of messages before this one, which was sent at about that time. Returns None if this
+        """Returns the number of messages before this message, which was sent at about `sent_at`. Returns None if this
         message has left the subscription.
 
-        If the read does not show all messages and its last one is older, this message may be behind it. The result is
-        then `MAX_SHOWN`, which stands for any larger number.
+        If not all messages were read, and the last one read is older, this message may be behind it. The result is then
+        `MAX_SHOWN`, which stands for any larger number.
         """
         for place, (known, _) in enumerate(self.oldest):
             if known == message_id:

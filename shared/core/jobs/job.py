@@ -114,7 +114,7 @@ class Step:
 
     @property
     def silent_until(self) -> datetime | None:
-        """Returns the time at which an attempt in flight counts as silent.
+        """Returns the time at which an attempt in flight counts as silent, or None without an attempt in flight.
 
         The time is the end of the attempt's lease, or later while a backlog of the bus explains the silence.
         """
@@ -125,7 +125,7 @@ class Step:
     def sent_at(self) -> datetime:
         """Returns the approximate time when the current attempt was last sent or will be sent.
 
-        The lease of an INITIATED attempt begins then.
+        The lease of an INITIATED attempt begins at that time.
         """
         began = self.initiated_at or self.created_at
         if self.lease_expires_at is None:
@@ -134,7 +134,9 @@ class Step:
 
     @property
     def next_input(self) -> Ref | None:
-        """Returns the input of the next step: the result, or the whole workspace if the RESULT has no reference."""
+        """Returns the input of the next step: the result, or the whole workspace if the RESULT has no reference. None
+        before the first attempt.
+        """
         return self.result_ref or self.workspace_ref
 
     @property

@@ -23,7 +23,7 @@ from shared.core.records.canonical import canonical_json, digest
 
 
 class ReplayMode(StrEnum):
-    """The purpose of a replay. Both run the same steps."""
+    """The purpose of a replay. A replay of either mode runs the same steps."""
 
     #: the results are needed again
     RERUN = "rerun"
@@ -115,7 +115,7 @@ def _output_ref(old: Record, base: str, job_id: str) -> Ref:
 
 
 def mark_replayed(record: Record, job_id: str, mode: str, provenance: Provenance) -> Outcome:
-    """Returns the original with the replay's EVENT, which changes no column of it."""
+    """Returns the original with the replay's EVENT, which changes none of its columns."""
     if not record.job.status.terminal:
         return refuse(record, IgnoreReason.JOB_LIVE)
     data = {"replayed_by": job_id, "mode": mode}

@@ -330,7 +330,7 @@ def _find_suspended_hooks(overview: Overview) -> Iterator[HealthProblem]:
 
 
 def _is_named(overview: Overview, incident: Incident) -> bool:
-    """Returns `True` if another problem already names the cause of this one."""
+    """Returns `True` if another problem already names the cause of the incident."""
     if incident.kind is IncidentKind.SERVICE:
         return any(each.name == incident.subject and each.silent_since for each in overview.services)
     return any(each.gate.id == incident.subject and each.breaker is BreakerState.OPEN for each in overview.quotas)

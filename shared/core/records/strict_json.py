@@ -38,7 +38,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _measure_depth(text: str) -> int:
-    """Returns the nesting depth of brackets outside strings. Counted before parsing, since the parser recurses."""
+    """Returns the nesting depth of brackets outside strings. Does not parse the text, since the parser recurses."""
     depth = deepest = 0
     for found in _STRING_OR_BRACKET.finditer(text):
         match found[0]:

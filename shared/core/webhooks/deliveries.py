@@ -85,7 +85,7 @@ def record_answer(
 ) -> RecordedAnswer:
     """Applies the result of a try to its delivery and webhook.
 
-    A delivery of `default` has its own schedule, since its URLs belong to different endpoints.
+    A delivery of the webhook `default` has its own schedule, since the URLs of `default` belong to different endpoints.
     """
     tried = replace(
         delivery,

@@ -40,8 +40,8 @@ _UNSEEN = 50
 async def read_completed(context: Context, tenant: str) -> Completed:
     """Returns the state of the tenant's check. Raises LedgerUnavailable.
 
-    A check whose end is in the future was made by a clock that was ahead, and later events can be before that end. So
-    the check does not count until that time. Another check can replace it in the meantime.
+    A check until a time in the future was made by a clock that was ahead, and later events can be before that time. So
+    the check does not count until then. Another check can replace it in the meantime.
     """
     known, now = await context.require_audit().heads.read_completed(tenant), context.clock.now()
     is_ahead = max(known.until or now, known.goal or now) > now
@@ -140,7 +140,7 @@ async def list_open_incidents(context: Context) -> list[Incident]:
 
 
 class _Check:
-    """Counts subjects with events before the goal that have no head yet, and sends hints of them."""
+    """A check that counts subjects with events before the goal that have no head yet, and sends hints of them."""
 
     def __init__(self, context: Context, goal: datetime) -> None:
         self._context = context
@@ -151,7 +151,7 @@ class _Check:
         self.unread: list[str] = []
 
     async def job(self, job_id: str) -> None:
-        """Checks a job, its incident, and the job that it redrives, whose last row names the first job."""
+        """Checks a job, its incident, and the job that it redrives. The last row of the redriven job names `job_id`."""
         try:
             stored = await self._context.ledger.read(job_id)
             # a job without rows is about to be created, or is deleted

@@ -72,8 +72,8 @@ async def preview_purge(context: Context, tenant: str) -> PurgePreview:
 async def start_purge(context: Context, tenant: str, *, reason: str, actor: str) -> tuple[Bulk, bool]:
     """Creates a purge, or returns the running one. The flag is `True` for the running one.
 
-    Raises TenantLive, BulkLimit, BulkKeyConflict (a purge with another reason is running), Contended,
-    LedgerUnavailable.
+    Raises TenantLive, BulkLimit, Contended, LedgerUnavailable, and BulkKeyConflict if a purge with another reason is
+    running.
     """
     if living := await context.index.list_active(tenant, after=None, limit=MAX_COUNTED):
         raise TenantLive(tenant, len(living), is_all=len(living) < MAX_COUNTED)
@@ -165,7 +165,9 @@ async def _purge_index(context: Context, job: Job) -> None:
 
 
 async def _purge_rows(context: Context, stored: StoredBulk) -> tuple[StoredBulk, int]:
-    """Deletes rows of the tenant itself, after the tenant has no more jobs."""
+    """Deletes rows of the tenant itself, after the tenant has no more jobs. Returns the bulk operation, and the seconds
+    to wait before the next step.
+    """
     bulk, now = stored.bulk, context.clock.now()
     removed = await context.index.purge(bulk, limit=_ROWS)
     if removed is None:

@@ -151,7 +151,7 @@ async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> S
 
 
 async def _find_failed(context: Context, bulk: Bulk, job_id: str) -> str | None:
-    """Returns the job if it failed because of another job and is not an item yet."""
+    """Returns the id of a job that failed because of another job and is not an item yet, else None."""
     if await context.bulks.read_item(bulk.tenant, bulk.bulk_id, job_id) is not None:
         return None
     stored = await context.ledger.read(job_id)

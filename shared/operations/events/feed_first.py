@@ -21,7 +21,7 @@ _MAX_LEFT = 1_000
 
 
 class FeedFirst:
-    """Writes feeds for a process, except those of tenants whose feed it could not write in the last 30 s."""
+    """A writer of the feeds for a process, except feeds that it could not write in the last 30 s."""
 
     def __init__(self, context: Callable[[], Context]) -> None:
         """Sets the context, which must be of all tenants."""

@@ -125,7 +125,7 @@ async def _of_each_tenant(
 
 
 class _FeedWriter:
-    """Writes the events of one tenant's hints."""
+    """The writer of the events of one tenant's hints."""
 
     def __init__(self, context: Context, events: Events, tenant: str, hints: Sequence[Hint]) -> None:
         self._context = context
@@ -218,7 +218,7 @@ class _FeedWriter:
         return pending
 
     async def _fill(self, transaction: _Transaction, known: KnownFeed, job_id: str) -> bool:
-        """Adds the events of the job's hints to the transaction. Returns False if some did not fit. Raises errors of
+        """Adds the events of the job's hints to the transaction. Returns `False` if some did not fit. Raises errors of
         the ledger.
         """
         hints = sorted(self._todo[job_id], key=lambda hint: hint.first)
@@ -255,7 +255,7 @@ class _FeedWriter:
     async def _read(
         self, hint: Hint, seen: int
     ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool, tuple[DayHead, ...]]:
-        """Returns the events after row `seen`, the callbacks to call for them, whether these are all events, and the
+        """Returns the events after row `seen`, the callbacks to call for them, `True` if these are all events, and the
         heads of the rows. Deleted rows have no events and no heads.
         """
         if not (job_id := hint.job_id):

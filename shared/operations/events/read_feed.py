@@ -31,7 +31,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 @dataclass(frozen=True, kw_only=True)
 class EventFilter:
-    """A filter of events. None matches everything."""
+    """A filter of events. A field that is None matches every event."""
 
     types: frozenset[PublicType] | None = None
     job_type: str | None = None

@@ -71,8 +71,8 @@ async def _write(context: Context, before: StoredAdmission | None, after: Admiss
 
 
 async def list_places(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
-    """Returns the places of all living jobs of the tenant. Raises LedgerUnavailable, and TooManyJobs if the read takes
-    until `until`.
+    """Returns the places of all living jobs of the tenant. Raises LedgerUnavailable, and TooManyJobs if the read is not
+    complete at the time `until`.
     """
     found: list[Place] = []
     async for page in _read_pages(context, tenant):
@@ -85,7 +85,7 @@ async def list_places(context: Context, tenant: str, *, until: datetime | None =
 async def _read_pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
     """Yields the tenant's ACTIVE rows in pages, one query each. No page is empty.
 
-    Raises Undecodable, since a count without that job would admit another job in its slot.
+    Raises Undecodable, since a count without the undecodable job would admit another job in its slot.
     """
     rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while rows:

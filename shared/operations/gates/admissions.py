@@ -56,7 +56,7 @@ async def move_in_queue(
 ) -> AdmittedJobs:
     """Applies REORDER or STEP_OUT if that change is still due. `due_at`: next check of a waiting job by the sweeper.
 
-    `candidate`: the job as its quotas see it now. Raises BeingCounted, Contended, LedgerUnavailable.
+    `candidate`: the job's present fields for its quotas. Raises BeingCounted, Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:

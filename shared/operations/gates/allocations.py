@@ -113,8 +113,8 @@ def _is_due(context: Context, directory: Directory, record: AllocationRecord, ga
 async def allocate_for_job(
     context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
-    """Allocates for a new job whose request waits, but not within the minimum interval if the job can wait in its
-    queue.
+    """Allocates for a new job while its request waits. If the job can wait in its queue, an allocation within the
+    minimum interval is skipped.
 
     If the quota `rejects`, the request waits for the minimum interval, unless an allocation since the job's arrival has
     granted all slots. A quota that rejects also raises allocation errors. Otherwise a fault only leaves the job staged.
@@ -153,8 +153,6 @@ async def _allocate_for_job(
 
 @dataclass(frozen=True)
 class _Inputs:
-    """The inputs of an allocation."""
-
     gate: Gate
     state: GateState
     #: number of the quota's rule; None if it has none
@@ -384,7 +382,7 @@ def _make_grant(
 
 
 def _apply_grant(share: QuotaShare, record: AllocationRecord, account: Account, slots: int) -> QuotaShare:
-    """Returns the share with its grant, unless it has another epoch of the breaker."""
+    """Returns the share with its grant, unless the share has another epoch of the breaker."""
     if record.breaker is None:
         return allocation.grant(share, account, slots, record.epoch)
     if share.breaker.epoch != record.breaker.epoch:

@@ -71,7 +71,6 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
 
 
 def _make_gate(tenant: str, kind: GateKind, name: str) -> Gate:
-    """Makes the quota. Raises QuotaInvalid."""
     if kind.key in _NAMES:
         return Gate(kind, tenant, name)
     if tenant == EVERY:

@@ -1,5 +1,5 @@
-"""Moves the breaker of a job type over all tenants (R61, R62): in the admission state of `*`, the allocation record and
-the directory.
+"""Changes the breaker of a job type over all tenants (R61, R62): in the admission state of `*`, the allocation record
+and the directory.
 
 An allocation first writes a change to the admission state of `*`, under its ETag and with the quota's log entries. So
 openings and resets have one order. The allocation record has the ends that the breaker counts. The later state in these

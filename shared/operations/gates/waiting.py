@@ -56,7 +56,7 @@ async def list_waiting(
 
 
 async def read_oldest(context: Context, admission: AdmissionState, gate: Gate) -> QueuedJob | None:
-    """Returns the first job of the quota's queues. Raises LedgerUnavailable."""
+    """Returns the first job of the quota's queues, or None if no job waits. Raises LedgerUnavailable."""
     queues = find_queues(admission, gate, only=True)
     first = min(queues, key=lambda number: (not queues[number].emergency, queues[number].head), default=None)
     rows = await context.admissions.first_waiting(admission.tenant, first, 1) if first is not None else []

@@ -51,7 +51,7 @@ _List = Callable[..., Awaitable[list[IncidentRow]]]
 async def list_incidents(
     context: Context, incident_filter: IncidentFilter, *, after: str | None, limit: int
 ) -> Page[Incident]:
-    """Returns a page, the most recently opened incident first. Raises LedgerUnavailable."""
+    """Returns a page of incidents, the most recently opened first. Raises LedgerUnavailable."""
     every_row = has_only(incident_filter, "tenant_id", "since", "until")
     times: dict[str, Any] = {"since": incident_filter.since, "until": incident_filter.until}
 
@@ -200,7 +200,7 @@ async def retry_incident(
 
 
 async def find_incident(context: Context, incident_id: str) -> tuple[Incident | None, Job | None]:
-    """Returns the incident, and the job that an incident with this id is about. Raises LedgerUnavailable."""
+    """Returns the incident with this id and its job. Each is None if it does not exist. Raises LedgerUnavailable."""
     opened_at = find_opening_time(incident_id)
     if opened_at is not None:
         return await context.incidents.read(None, incident_id, opened_at), None
@@ -212,7 +212,9 @@ async def find_incident(context: Context, incident_id: str) -> tuple[Incident | 
 
 
 async def _open_or_done(context: Context, incident_id: str, state: IncidentState) -> tuple[Incident, Job | None]:
-    """Returns an incident that is open or in `state`. Raises IncidentNotFound, IncidentSettled, Transient."""
+    """Returns an incident that is open or in `state`, and its job or None. Raises IncidentNotFound, IncidentSettled,
+    Transient.
+    """
     incident, job = await find_incident(context, incident_id)
     if incident is None:
         raise IncidentNotFound(incident_id)
@@ -226,8 +228,8 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
 
 
 async def _settle(context: Context, incident: Incident, settlement: Settlement) -> Incident:
-    """Closes the incident. Raises IncidentSettled if another operator closed it in another way in the meantime,
-    Contended, LedgerUnavailable.
+    """Closes the incident. Raises Contended, LedgerUnavailable, and IncidentSettled if another operator closed it in
+    another way in the meantime.
     """
     after = await context.incidents.settle(incident, settlement, stays=context.events is not None)
     note_settled(context.events, incident, after, settlement)

@@ -61,8 +61,8 @@ async def admit(
     actor: str = "system",
     reason: str | None = None,
 ) -> Stored | None:
-    """Makes an admitted job QUEUED and starts it. If the job is a redrive, the old job names it first. Returns None if
-    the job no longer waits.
+    """Makes an admitted job QUEUED and starts it. If the job is a redrive, its id is first written into the old job.
+    Returns None if the job no longer waits.
 
     `gates`: the quotas that admitted the job; empty if the admitting process died. `actor` and `reason`: the operator
     that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, LedgerUnavailable,

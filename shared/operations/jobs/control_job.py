@@ -51,7 +51,7 @@ async def change_priority(
 ) -> Stored:
     """Changes the priority and returns the job with its queue position. Idempotent.
 
-    Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible if the job no longer waits, Transient.
+    Raises JobNotFound, JobArchived, JobTerminal, Transient, and ControlNotPossible if the job no longer waits.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:

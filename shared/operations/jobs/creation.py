@@ -103,7 +103,7 @@ async def reserve(
 async def _at_admission(
     context: Context, orchestrations: Orchestrations, job: Job, replacing: Claim | None
 ) -> Reserved | None:
-    """Reserves as `reserve_at_admission` does.
+    """Reserves the job's idempotency record and its slot. Returns None if the caller must read the record again.
 
     If only quotas over all tenants stop the job, an allocation of each comes first. If the job would be refused while
     FREED rows wait, turns of the tenant come first.

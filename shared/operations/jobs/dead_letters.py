@@ -74,7 +74,7 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
     """Dismisses a dead letter for good. The job itself does not change and can still be redriven.
 
     An open incident of the job is dismissed too, with the actor and the reason in its log. Idempotent. Raises
-    JobNotFound, ControlNotPossible (not a dead letter, or redriven), Transient.
+    JobNotFound, Transient, and ControlNotPossible if the job is not a dead letter or was redriven.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
@@ -135,7 +135,7 @@ async def leave_list(context: Context, incident: Incident) -> None:
 
 
 async def incident_of_job(context: Context, job: Job) -> Incident | None:
-    """Returns the job's incident, if any. Raises LedgerUnavailable."""
+    """Returns the job's incident, or None if the job has none. Raises LedgerUnavailable."""
     if not escalates(job):
         return None
     return await context.incidents.read(job.tenant, job_incident_id(job.job_id), ended_at(job))

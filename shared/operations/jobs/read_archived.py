@@ -19,7 +19,7 @@ from shared.refusals import JobNotFound
 
 @dataclass(frozen=True)
 class ArchivedJob:
-    """An archived job."""
+    """An archived job, read from its audit bundle."""
 
     record: Record
     events: list[Event]

@@ -153,7 +153,7 @@ async def _plan(
 async def _link(
     context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
 ) -> Stored:
-    """Writes the new job's id into the old job, ends its dead letter, then starts the new job."""
+    """Writes the new job's id into the old job, ends the old job's dead letter, then starts the new job."""
     check_not_withdrawn(stored)
     await mark_redriven(context, orchestrations, old, stored.record.job.job_id, origin)
     return await reconcile_place(context, orchestrations, stored)

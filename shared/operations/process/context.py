@@ -63,7 +63,7 @@ class Stores:
 
 @dataclass(frozen=True, kw_only=True)
 class Context(Stores):
-    """The dependencies of operations. Built once in `shared.wiring`, while tests build their own."""
+    """The dependencies of operations, built once in `shared.wiring`. Tests build their own."""
 
     settings: Settings
     registry: Registry

@@ -37,7 +37,7 @@ WriteFeeds = Callable[[Sequence[Hint]], Awaitable[Sequence[Hint]]]
 
 
 class Hinting:
-    """Sends the hints of one process to its queue."""
+    """The sender of one process's hints to the queue."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Hinting:
             await asyncio.wait([sender])
 
     def _extend(self, hint: Hint) -> Hint:
-        """Adds the earlier rows without public events, so that no process must read them."""
+        """Returns the hint with the earlier rows that mean no public events, so that no process must read them."""
         first, last, heads = self._internal.pop(hint.key, (0, 0, ()))
         if not self._has_heads:
             hint = replace(hint, heads=None)

@@ -40,8 +40,8 @@ class InFlight:
     _reading: dict[tuple[int, str | None], asyncio.Lock] = field(default_factory=dict)
 
     async def of(self, counts: Counts, lane: int, service: str | None, now: datetime) -> InFlightCount:
-        """Returns the counts, at most ten seconds old. One read serves all callers in the meantime. Logs a fault of the
-        bus as part of the count.
+        """Returns the count, at most ten seconds old. One read serves all callers in the meantime. After a fault of the
+        bus, logs the fault and returns a count without a number.
         """
         key = (lane, service)
         async with self._reading.setdefault(key, asyncio.Lock()):

@@ -1,4 +1,4 @@
-"""Checks whether each dependency of the app responds, and since when."""
+"""Checks the dependencies of the app, and remembers the time since which each has its present state."""
 
 from __future__ import annotations
 

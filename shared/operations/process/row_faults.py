@@ -41,8 +41,8 @@ class RowFaults:
         self._reported: dict[str, datetime] = {}
 
     def lasts(self, row: str, fault: Exception, now: datetime) -> bool:
-        """Returns `True` if the next try at the row will fail too. The kind of fault shows this, or an hour of
-        failures.
+        """Returns `True` if the next try at the row will fail too. This applies to lasting faults, and to other faults
+        after an hour of failures.
 
         An outage of a dependency shows nothing about a row.
         """

@@ -69,7 +69,7 @@ class _Tenant:
 
 
 class TopicRelay:
-    """Relays the feeds of one process to the topic."""
+    """The relay of one process from the feeds to the topic."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ _LOOK_S = 0.25
 
 
 class LastEvent(NamedTuple):
-    """The last number of a tenant's feed or of a job's history, and the state of its end."""
+    """The last number of a tenant's feed or of a job's history. `ended` is `True` for a job that has ended."""
 
     #: number of the last event
     number: int
@@ -34,7 +34,7 @@ Look = Callable[[], Awaitable[LastEvent]]
 
 
 class Waiters:
-    """Counts the waiting responses of this process by tenant."""
+    """The waiting responses of this process, counted by tenant."""
 
     def __init__(self) -> None:
         self._held: Counter[str | None] = Counter()

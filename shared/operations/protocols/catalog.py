@@ -74,7 +74,7 @@ class Catalog:
         return self._store is None or self.read_at is not None
 
     def state(self) -> dict[str, Any]:
-        """Returns the source of the protocols and the errors in it, for the health response."""
+        """Returns the source of the protocols and the errors in their values, for the health response."""
         if self._store is None:
             return {"source": "files"} | ({"problems": list(found)} if (found := self.current.problems) else {})
         problems = list(self.current.problems) + ([self.fault] if self.fault else [])
@@ -106,7 +106,6 @@ class Catalog:
         self._checked_at = self._clock.now()
 
     async def _read(self, store: ConfigurationStore) -> None:
-        """Reads the store. Raises ConfigurationUnavailable."""
         version = await store.version()
         if self.read_at is not None and version is not None and version == self._version:
             return

@@ -26,9 +26,9 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
     """Admits the job and returns it. A job that has begun does not change.
 
     The job counts as an active job, and uses tokens of its quotas' rates. The log of its tenant's quota gets an entry,
-    and the job's event ADMITTED has the operator and the reason. If this process dies between the two, the event's
-    actor is the system. Raises JobNotFound, JobArchived, JobTerminal, Transient, and ControlNotPossible if the job is
-    paused or waits for other jobs.
+    and the job's event ADMITTED has the operator and the reason. If this process dies between the log entry and the
+    event, the event's actor is the system. Raises JobNotFound, JobArchived, JobTerminal, Transient, and
+    ControlNotPossible if the job is paused or waits for other jobs.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:

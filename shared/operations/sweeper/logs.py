@@ -81,8 +81,8 @@ async def _compare_gates(
 async def _compare_admission(
     context: Context, tenant: str, states: Iterable[GateState] | None, known: Directory
 ) -> None:
-    """Compares the logs of a tenant's quotas. If `states` is None, the admission state is read, and an unused tenant
-    leaves the directory.
+    """Compares the logs of a tenant's quotas. If `states` is None, reads the admission state, and removes an unused
+    tenant from the directory.
     """
     admission: AdmissionState | None = None
     if states is None:
@@ -106,7 +106,9 @@ async def _compare_admission(
 
 
 async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> AdmissionState:
-    """Removes idle quotas whose logs have no new entries from the admission state, and returns it. Raises Contended."""
+    """Removes idle quotas whose logs have no new entries from the admission state, and returns the state. Raises
+    Contended.
+    """
 
     async def act(stored: StoredAdmission, known: Directory) -> AdmissionState:
         gates, now = stored.admission.gates, context.clock.now()

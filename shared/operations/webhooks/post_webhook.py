@@ -13,7 +13,7 @@ _KEY_GONE = "KEY_GONE"
 
 
 async def post(context: Context, hook: Hook, url: str, message_id: str, event_text: str) -> Answer:
-    """Sends one request. A failure is in the result."""
+    """Sends one request and returns the response. A failure is in the result, and is not raised."""
     now, settings = context.clock.now(), context.settings
     content_type, body = body_of(hook.format, event_text)
     try:

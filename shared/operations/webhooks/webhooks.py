@@ -102,7 +102,7 @@ async def create_hook(
 
 
 async def _find_existing(hooks: Hooks, hook: Hook) -> Hook | None:
-    """Returns the webhook with this id, which is made from an idempotency key. Raises HookKeyConflict,
+    """Returns the webhook with this id, which is made from an idempotency key, or None. Raises HookKeyConflict,
     LedgerUnavailable.
 
     A deleted webhook is not created again while its log is retained, since ids of its events and its secret would
@@ -252,7 +252,7 @@ async def list_hook_log(context: Context, tenant: str, hook_id: str) -> list[Hoo
 async def list_deliveries(
     context: Context, tenant: str, hook_id: str, *, state: DeliveryState | None, after: str | None, limit: int
 ) -> tuple[list[Delivery], str | None]:
-    """Returns a page and the cursor of the next page. The cursor is None if no page follows.
+    """Returns a page of deliveries and the cursor of the next page. The cursor is None if no page follows.
 
     Waiting deliveries come first, the oldest event first, in the order of their tries. Ended deliveries follow, the
     newest event first. Raises WebhooksOff, HookNotFound, FilterInvalid for an invalid cursor, LedgerUnavailable.
@@ -275,7 +275,8 @@ async def list_deliveries(
 async def redeliver(context: Context, tenant: str, hook_id: str, number: int, name: str, actor: str) -> Delivery:
     """Tries a delivery again now, whether it waits or has ended.
 
-    Raises WebhooksOff, HookNotFound, DeliveryNotFound (also if its event is deleted), Contended, LedgerUnavailable.
+    Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable, and DeliveryNotFound if the delivery or its event
+    does not exist.
     """
     hooks, feed = hooks_of(context), context.of_all_tenants.require_events().feed
 

@@ -172,7 +172,9 @@ async def _decide(
     maybe_repeated: bool,
     is_recent: bool,
 ) -> Transitioned:
-    """Decides the reply. `is_recent`: `stored` is the last commit of this process, and may be outdated."""
+    """Decides on the reply and commits the outcome. `is_recent`: `stored` is the last commit of this process, and may
+    be outdated.
+    """
     step = stored.record.step(reply.stepId)
     # a reply is authenticated by its lease, and a callback by its token; any other can come from any sender on the bus
     proven = step is not None and (source == "callback" or holds_lease(step, reply))
