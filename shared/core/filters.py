@@ -1,4 +1,4 @@
-"""Filters of jobs and incidents: their parameters, and the test whether a job or incident matches.
+"""Filters of jobs and incidents: their parameters, and the test of a job or incident.
 
 A field of a filter declares its parameter: name, kind of value, description. The query parameters of the routes, the
 body of a bulk operation and the arguments of the client are made from the fields. A job matches a filter if it matches

@@ -138,8 +138,8 @@ def escalates(job: Job) -> bool:
 
 
 def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
-    """Returns the incident that an ended job opens. Every process that writes the terminal state makes the same
-    incident.
+    """Returns the incident that an ended job opens, and its first log entry. Every process that writes the terminal
+    state makes the same incident.
 
     Returns None if the job did not fail permanently, or if another job has already replaced it.
     """

@@ -186,7 +186,7 @@ def evaluate_queue(
 
 
 def has_earlier_job(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
-    """Returns `True` if a waiting job that can start is ahead of this one, which must then wait."""
+    """Returns `True` if a waiting job that can start is ahead of `candidate`, which must then wait."""
     emergency = is_emergency(admission, directory, candidate.priority)
     own = (not emergency, candidate.rank)
     before = (number for number, queue in admission.queues.items() if (not queue.emergency, queue.head) < own)
@@ -218,8 +218,8 @@ def find_next_wake_up(
     """Returns the next time when a queue opens, or when the tenant can request an allocation because its own quotas
     open.
 
-    Returns None if only an ended job or an operator can open a queue. Ignores `exhausted` queues, which have no job to
-    admit until another queue changes or the sweeper checks them.
+    Returns None if only an ended job or an operator can open a queue. Ignores `exhausted` queues, to which elapsed time
+    alone gives no job to admit.
     """
     found: list[datetime] = []
     for number, queue in admission.queues.items():

@@ -139,9 +139,10 @@ def has_room(record: AllocationRecord, max_active: int | None, tenant: str, acti
 
 
 def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
-    """Returns the tenants to keep: all with slots or demand, and those with jobs that ended in the last six hours.
+    """Returns the tenants to keep: all with slots or demand, and with `has_breaker` also those with jobs that ended in
+    the last six hours.
 
-    The second group fills at most half of the record.
+    Tenants of the second kind are added only while the record is less than half full.
     """
     found = {demand.tenant for demand in demands if demand.needed or demand.earlier or granted[demand.tenant]}
     if has_breaker:
@@ -180,7 +181,8 @@ def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict
 
 
 def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
-    """Returns the slots of each tenant. Each slot goes to the tenant with the least slot time divided by weight.
+    """Returns the slots of each tenant. Each slot goes to the tenant with the least slot time, and a higher weight
+    makes the slot time grow more slowly.
 
     In a full record, tenants without demand get no slots.
     """

@@ -198,7 +198,7 @@ def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateSt
 
 
 def encode_state(state: GateState) -> dict[str, Any]:
-    """Returns the quota's settings as JSON: `{"rule", "hold", "throttle"}`, with null for a missing one."""
+    """Returns the quota's settings as JSON: `{"rule", "hold", "throttle"}`, with null for a missing setting."""
 
     def members(value: Rule | Hold | Throttle | None) -> dict[str, Any] | None:
         if value is None:

@@ -111,7 +111,10 @@ def record_outcome(
 def advance_breakers(
     admission: AdmissionState, directory: Directory, now: datetime
 ) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
-    """Returns the admission state with its breakers after the elapsed time. At most `MAX_ADVANCED` breakers change."""
+    """Returns the admission state with its breakers after the elapsed time, and the log entries of changed breakers.
+
+    At most `MAX_ADVANCED` breakers change.
+    """
     entries: list[LogEntry] = []
     for state in admission.gates.values():
         rule = directory.find_rule(state) if state.breaker is not None else None

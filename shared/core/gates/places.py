@@ -257,7 +257,10 @@ def release(admission: AdmissionState, place: Place) -> AdmissionState:
 
 
 def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:
-    """Releases the slot or queue position of a job that was paused before it began. The job still counts as staged."""
+    """Releases the slot or queue position of a job that was paused before it began. The job still counts as staged.
+
+    Returns the admission state and the job's place.
+    """
     after = release(admission, place)
     return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, queue=None, uncounted=False)
 

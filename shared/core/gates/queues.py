@@ -24,7 +24,7 @@ class TooManyQueues(Exception):
 
 
 def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bool) -> WaitingQueue:
-    """Returns an empty queue for jobs like this one."""
+    """Returns an empty queue for jobs with the same properties as `candidate`."""
     source = candidate.source if admission.has_source(candidate.source) else None
     return WaitingQueue(job_type=candidate.job_type, mode=candidate.mode, source=source, emergency=emergency)
 

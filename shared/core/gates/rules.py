@@ -181,7 +181,7 @@ class _Temporary:
 
 @dataclass(frozen=True, kw_only=True)
 class Hold(_Temporary):
-    """A hold: no job passes the quota."""
+    """A hold: the quota admits no job."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> Adm
 def start_epoch(share: QuotaShare, breaker: Breaker, counted: int) -> QuotaShare:
     """Returns the share in the epoch of `breaker`, without active jobs of that epoch.
 
-    An open or half-open breaker takes all slots. A closed breaker leaves the slots without the `counted` jobs.
+    An open or half-open breaker takes all slots. A closed breaker leaves the slots that the `counted` jobs do not use.
     """
     limited = breaker.state is not BreakerState.CLOSED
     known = AdmissionBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)

@@ -258,7 +258,7 @@ def fail_retry(
     """Ends the attempt as FAILED_RETRY. The next attempt can be recorded after `wait_s` seconds. Raises
     NoSuchTransition.
 
-    If the total time would be over by then, the step becomes FAILED_FINAL immediately.
+    If the total time ends before the next attempt, the step becomes FAILED_FINAL immediately.
     """
     # the clock of a PAUSED job is stopped; the resume shifts this time
     due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)
@@ -344,7 +344,7 @@ def _fail_by_time(
     step_code: str | None = StepError.TIME_EXCEEDED,
     **columns: Any,
 ) -> Outcome:
-    """Fails the step: the total time of the step or job is over, or would be before the next action (R10)."""
+    """Fails the step, because the total time of the step or job is over or ends before the next action (R10)."""
     whose = "step" if record.cap_of(step) == step.deadline_at else "job"
     return fail_final(
         record,
@@ -390,7 +390,9 @@ def _find_step(record: Record, step_id: str) -> Step:
 
 
 def _find_input_ref(record: Record, step: Step) -> Ref:
-    """Returns the job's input for the first step, else the result of the last step before it."""
+    """Returns the job's input for the first step, else the result of the last step before it. Raises LookupError if
+    that step has none.
+    """
     before = record.before(step)
     if not before:
         return record.job.input_ref

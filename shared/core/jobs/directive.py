@@ -55,8 +55,9 @@ def encode_directive(directive: Directive) -> bytes:
 
 
 def _input_refs(record: Record, step: Step) -> dict[str, Reference] | None:
-    """Returns the results of the steps of the group before. All of these steps SUCCEEDED, so every publish has the same
-    results.
+    """Returns the results of the steps of the group before, or None if the step before is in no group.
+
+    All steps of the group SUCCEEDED, so every publish has the same results.
     """
     before = record.before(step)
     return {each.step_id: _reference(each.next_input) for each in before} if len(before) > 1 else None

@@ -320,8 +320,8 @@ class Record:
         return tuple(other for other in self.steps if other.group == step.group)
 
     def before(self, step: Step) -> tuple[Step, ...]:
-        """Returns the step or group that ran just before the step and its group. Returns no steps for the first step or
-        group.
+        """Returns the step or group that ran immediately before the step and its group. Returns no steps for the first
+        step or group.
         """
         first = self.group_of(step)[0]
         return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()

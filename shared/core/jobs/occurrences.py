@@ -150,7 +150,7 @@ class DependenciesSettled:
 
 @dataclass(frozen=True)
 class DependencyFailed:
-    """A job that this one depends on did not succeed."""
+    """A job that this job depends on did not succeed."""
 
     job_id: str
 
@@ -169,14 +169,14 @@ class PriorityChanged:
 
 @dataclass(frozen=True)
 class Redriven:
-    """Another job redrives this one from its failed step on."""
+    """Another job redrives this job from the failed step on."""
 
     job_id: str
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """Another job replays this one."""
+    """Another job replays this job."""
 
     job_id: str
     #: a `shared.core.jobs.replay.ReplayMode`

@@ -98,7 +98,10 @@ def compute_digests(envelope: Envelope) -> Digests:
 
 
 def _of_dependencies(envelope: Envelope) -> dict[str, object]:
-    """Returns the dependencies for the digest, or an empty object if there are none."""
+    """Returns the dependencies for the digest, so that the same work after other jobs is a different request.
+
+    Returns an empty object if there are none.
+    """
     if not envelope.dependencies:
         return {}
     return {
@@ -238,7 +241,9 @@ def _plan_timings(step: StepDefinition, defaults: TimingDefaults, payload: Mappi
 def make_tombstone(
     job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime, salt: str
 ) -> tuple[Record, Event]:
-    """Makes the rows that block the id of a job that was never created, so that a late creator finds them."""
+    """Makes the rows and the first EVENT that block the id of a job that was never created, so that a late creator
+    finds them.
+    """
     nowhere = {"uri": "urn:lucius:withdrawn"}
     job = Job(
         job_id=job_id,

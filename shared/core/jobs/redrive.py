@@ -1,6 +1,6 @@
-"""A redrive: a new job that continues a failed or cancelled one (R39).
+"""A redrive: a new job that continues a failed or cancelled job (R39).
 
-The old job never changes again, except that it names the new one. The new job depends only on the old rows,
+The old job never changes again, except that it names the new job. The new job depends only on the old rows,
 `created_at` of the idempotency record and the new id. So two creators of the same redrive write the same rows, except
 for a salt.
 """

@@ -60,8 +60,8 @@ class RecordedAnswer:
 
 
 def is_for(hook: Hook, event: PublicEvent) -> bool:
-    """Returns `True` if the webhook gets the event. An event omits labels of more than 2 KiB, so no filter of labels
-    matches it.
+    """Returns `True` if the webhook gets the event. A filter of labels never matches an event that omits labels of more
+    than 2 KiB.
     """
     if hook.state is HookState.DISABLED or hook.url is None or event["type"].startswith(PREFIX):
         return False

@@ -27,7 +27,7 @@ class HookFormat(StrEnum):
 
 
 class HookState(StrEnum):
-    """The state of a webhook, which decides whether it gets events."""
+    """The state of a webhook. A disabled webhook gets no events, and the events of a suspended webhook wait."""
 
     ENABLED = "ENABLED"
     DISABLED = "DISABLED"

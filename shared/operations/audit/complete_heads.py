@@ -1,8 +1,8 @@
 """Finds the time until which a tenant's heads are complete: each earlier event has its head (R91).
 
 The feed and its heads are written together, so a job has every head if the feed has every row of the job. Two kinds of
-jobs need a check: living ones, and ended ones within the hours in which the sweeper compares them with the feed. The
-check reads these jobs and sends hints of those that are behind. The next call continues where this call stopped.
+jobs need a check: living jobs, and ended jobs that the sweeper still compares with the feed. The check reads these jobs
+and sends hints of those that are behind. The next call continues where this call stopped.
 """
 
 from __future__ import annotations

@@ -81,7 +81,9 @@ async def sign_heads(
 
 
 async def _begin(context: Context, tenant: str, since: datetime | None, until: datetime | None) -> _Place:
-    """Returns the position of the first page, if the heads of the whole window are recorded."""
+    """Returns the position of the first page. Raises HeadsIncomplete or HeadsMissing unless the heads of the whole
+    window are recorded.
+    """
     now = context.clock.now()
     newest = now - SETTLED
     # without `until`, the result of a check within the last minute is enough

@@ -75,7 +75,7 @@ async def write_anchors(context: Context) -> int:
 
 
 async def newest_anchor(context: Context) -> date | None:
-    """Returns the last day that has an anchor. Raises LedgerUnavailable."""
+    """Returns the last day that has an anchor, or None if no day has one. Raises LedgerUnavailable."""
     names = await context.require_audit().kept.names(_DAYS)
     return date.fromisoformat(names[-1].removeprefix(_DAYS).removesuffix(".json")) if names else None
 

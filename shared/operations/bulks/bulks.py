@@ -205,7 +205,7 @@ async def _free_slot(context: Context, tenant: str) -> BulkSlot:
 
 
 async def _of_key(context: Context, tenant: str, asked: BulkKey) -> Bulk | None:
-    """Returns the bulk operation with this idempotency key. Raises BulkKeyConflict."""
+    """Returns the bulk operation with this idempotency key, or None if the key is new. Raises BulkKeyConflict."""
     known = await context.bulks.find_key(tenant, asked.key)
     if known is None:
         return None

@@ -215,7 +215,7 @@ async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
 
 
 async def _leave_open(context: Context, tenant: str) -> None:
-    """Removes the tenant's incidents from the list of open ones, also those of archived jobs."""
+    """Removes the tenant's incidents from the list of open incidents, also those of archived jobs."""
     after = None
     while found := await context.incidents.list_open(after=after, limit=_ROWS):
         for each in found:

@@ -218,8 +218,8 @@ class _FeedWriter:
         return pending
 
     async def _fill(self, transaction: _Transaction, known: KnownFeed, job_id: str) -> bool:
-        """Adds the events of the job's hints to the transaction. Returns `False` if some did not fit. Raises errors of
-        the ledger.
+        """Adds the events of the job's hints to the transaction. Returns `False` if not all events fit. Raises errors
+        of the ledger.
         """
         hints = sorted(self._todo[job_id], key=lambda hint: hint.first)
         seen, is_first = known.seen.get(job_id), self._is_first(hints[0])

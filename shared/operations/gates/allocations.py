@@ -113,8 +113,8 @@ def _is_due(context: Context, directory: Directory, record: AllocationRecord, ga
 async def allocate_for_job(
     context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
-    """Allocates for a new job while its request waits. If the job can wait in its queue, an allocation within the
-    minimum interval is skipped.
+    """Allocates for a new job while its request waits. If the job can wait in its queue, skips an allocation within the
+    minimum interval.
 
     If the quota `rejects`, the request waits for the minimum interval, unless an allocation since the job's arrival has
     granted all slots. A quota that rejects also raises allocation errors. Otherwise a fault only leaves the job staged.

@@ -27,7 +27,9 @@ async def read_state(context: Context, admission: AdmissionState, gate: Gate) ->
 
 
 async def _read_last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
-    """Reads the log's last entry after number `after`, in a logarithmic number of reads. Raises LedgerUnavailable."""
+    """Reads the log's last entry after number `after`, in a logarithmic number of reads. Returns None if there is no
+    such entry. Raises LedgerUnavailable.
+    """
 
     async def past(number: int, limit: int) -> list[LogEntry]:
         return await context.admissions.log(gate.tenant, gate.id, after=number, limit=limit)

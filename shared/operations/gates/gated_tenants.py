@@ -10,7 +10,7 @@ from shared.operations.process.context import Context
 
 
 async def enter_tenant(context: Context, tenant: str) -> None:
-    """Adds a tenant that has quotas of its own from now on. Idempotent. Raises LedgerUnavailable."""
+    """Adds a tenant that now gets quotas of its own. Idempotent. Raises LedgerUnavailable."""
     if tenant != EVERY:
         await context.admissions.enter_tenant(tenant, context.clock.now())
         context.process.gate_directory.forget()

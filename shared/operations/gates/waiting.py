@@ -23,7 +23,7 @@ from shared.operations.process.context import Context
 async def read_admission(
     context: Context, tenant: str, *, also: Gate | None = None
 ) -> tuple[AdmissionState, Directory]:
-    """Returns the admission state as stored, or with counts made for the reader.
+    """Returns the directory, and the admission state as stored or with counts made for the reader.
 
     `also`: a quota whose jobs are counted in any case. Raises LedgerUnavailable.
     """

@@ -137,8 +137,8 @@ async def raise_incident(
 
 
 async def find_incident_of(context: Context, kind: IncidentKind, subject: str, at: datetime) -> Incident | None:
-    """Returns the incident of that kind and subject that was opened at this time, open or closed. Raises
-    LedgerUnavailable.
+    """Returns the incident of that kind and subject that was opened at this time, open or closed. Returns None if there
+    is no such incident. Raises LedgerUnavailable.
     """
     return await context.incidents.read(None, incident_id_of(kind, subject, at), at)
 

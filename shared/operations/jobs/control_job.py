@@ -1,4 +1,4 @@
-"""Cancels, pauses and resumes jobs (R11), and changes the priority of waiting ones (R67)."""
+"""Cancels, pauses and resumes jobs (R11), and changes the priority of waiting jobs (R67)."""
 
 from __future__ import annotations
 

@@ -114,7 +114,9 @@ async def end_dead_letter(context: Context, job: Job, state: LetterState, settle
 
 
 async def leave_open(context: Context, job: Job) -> None:
-    """Deletes a job's closed incident from the list of open ones. Logs a fault. The sweeper repeats the deletion."""
+    """Deletes a job's closed incident from the list of open incidents. Logs a fault. The sweeper repeats the
+    deletion.
+    """
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
     note_incident(context.events, incident)
@@ -123,8 +125,8 @@ async def leave_open(context: Context, job: Job) -> None:
 
 
 async def leave_list(context: Context, incident: Incident) -> None:
-    """Deletes a job's closed incident from the list of open ones. In a deployment with feeds, the sweeper deletes it
-    after the feed has the incident (R79).
+    """Deletes a job's closed incident from the list of open incidents. In a deployment with feeds, the sweeper deletes
+    it after the feed has the incident (R79).
 
     Raises LedgerUnavailable.
     """
@@ -142,8 +144,8 @@ async def incident_of_job(context: Context, job: Job) -> Incident | None:
 
 
 async def list_open(context: Context, job: Job) -> bool:
-    """Adds the incident of a failed job to the list of open ones, and sends the incident's hint. Returns `True` if the
-    list has the incident.
+    """Adds the incident of a failed job to the list of open incidents, and sends the incident's hint. Returns `True` if
+    the list has the incident.
 
     Logs a fault. The sweeper then adds the incident when it clears the job.
     """

@@ -29,7 +29,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
     """Brings the job and its place into agreement, and returns the job afterwards.
 
     The processes that create, change or sweep the job call it. Idempotent. Starts an admitted job that may never have
-    been started. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable, and for a dependency
+    been started. Raises CreationWithdrawn, Contended, LedgerUnavailable, OrchestrationUnavailable, and for a dependency
     ArchiveGone and ArchiveInvalid.
     """
     for _ in range(_MAX_TURNS):

@@ -64,7 +64,8 @@ async def find_job(context: Context, job_id: str) -> Job | None:
 
 
 async def last_transition(context: Context, record: Record, events: Sequence[Event] | None = None) -> Event | None:
-    """Returns the newest event that changed the job's state. `events`: all events of an archived job.
+    """Returns the newest event that changed the job's state, or None if there is no such event. `events`: all events of
+    an archived job.
 
     Race history: events after `record` was read are left out. Raises LedgerUnavailable.
     """

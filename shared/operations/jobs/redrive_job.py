@@ -111,7 +111,7 @@ def _refuse(record: Record) -> None:
 
 
 def _refuse_expired(context: Context, new: Record) -> None:
-    """Raises an error if a result in the workspace is past its retention, since its reader would fail (R47)."""
+    """Raises NotRedrivable if a result in the workspace is past its retention, since its reader would fail (R47)."""
     retention, now = context.settings.retention, context.clock.now()
     for step in new.steps:
         if not step.carried or step.next_input is None or step.completed_at is None:

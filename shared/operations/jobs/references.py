@@ -44,7 +44,7 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[s
 
 
 def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
-    """Returns the reply. A RESULT with forbidden references keeps only the allowed ones.
+    """Returns the reply. A RESULT with forbidden references keeps only the allowed references.
 
     Such a RESULT that SUCCEEDED becomes FAILED_FINAL, since `result_ref` is the next service's `input_ref` and
     `output_ref` is the caller's `final_output`. Raises ConfigurationUnavailable.

@@ -148,9 +148,7 @@ class GateDirectory:
         return at
 
     def forget(self) -> None:
-        """Discards the copy, since this process has just changed the directory. The next call reads the directory
-        again.
-        """
+        """Discards the copy, since this process has changed the directory. The next call reads the directory again."""
         self._quiet_until = None
         self._changes += 1
 

@@ -90,7 +90,7 @@ class Hinting:
         return await self.send_hint(hint_of(job, rows))
 
     async def send_hint(self, hint: Hint) -> bool:
-        """Sends an existing hint, as `send` does."""
+        """Sends an existing hint. Returns `True` if the queue or the feed has it. Raises nothing."""
         return await is_sent(self._begin(hint))
 
     def begin(self, job: Job, rows: Sequence[Event] = ()) -> asyncio.Future[bool]:

@@ -1,4 +1,5 @@
-"""Applies values of a configuration store to protocols and modes. An invalid value leaves the last good one in effect.
+"""Applies values of a configuration store to protocols and modes. An invalid value leaves the last good value in
+effect.
 
 The store has these keys:
 

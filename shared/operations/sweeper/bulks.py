@@ -1,4 +1,5 @@
-"""Checks bulk operations in each sweep: running ones whose message may be lost, and ended ones past their retention.
+"""Checks bulk operations in each sweep: running operations whose message may be lost, and ended operations past their
+retention.
 
 Tenants take turns, so that many bulk operations of one tenant do not delay those of others (R65).
 """

@@ -32,7 +32,7 @@ class Drained:
 async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Drained:
     """Applies the dead replies of each lane and of the shared queue, as the bus trigger does.
 
-    Raises no transient error. A reply that cannot be applied now stays, and the next ones are applied.
+    Raises no transient error. A reply that cannot be applied now stays, and the next replies are applied.
     """
     drained, lanes = Drained(), range(context.settings.lanes)
     semaphore = asyncio.Semaphore(LANES_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Repairs incidents in each sweep: opens missing ones, and closes those whose cause has ended."""
+"""Repairs incidents in each sweep: opens missing incidents, and closes incidents whose cause has ended."""
 
 from __future__ import annotations
 

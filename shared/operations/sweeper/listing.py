@@ -3,8 +3,8 @@
 A transition is one transaction in the ledger. LIST and ACTIVE rows of a job are in another partition, and are written
 when the job is created and when it ends. The survey compares these rows with the ledger.
 
-When the survey's time is over, the next sweep continues the survey, also within a tenant. So the age of lists and
-gauges is the time of the sweeps of one survey.
+When the survey's time is over, the next sweep continues the survey, also within a tenant. So lists and gauges can be as
+old as one whole survey.
 """
 
 from __future__ import annotations

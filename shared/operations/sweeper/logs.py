@@ -2,8 +2,8 @@
 
 Each sweep compares the quotas in the admission states that it read, the rules for every tenant, and the incidents that
 were opened last. The first sweep of an hour also compares the admission states of sleeping tenants and each incident in
-the list of open ones. That sweep deletes closed incidents from that list (R64). A log is not read if the feed is known
-to have it.
+the list of open incidents. That sweep deletes closed incidents from that list (R64). A log is not read if the feed is
+known to have it.
 
 The first sweep of an hour also removes tenants without settings from the directory, such as after a hold that ended by
 time.
@@ -122,7 +122,7 @@ async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> Admiss
 
 
 async def compare_incidents(context: Context, is_over: Callable[[], bool], *, whole: bool) -> int:
-    """Deletes closed incidents from the list of open ones after the feed has them. Returns the number of deleted
+    """Deletes closed incidents from the list of open incidents after the feed has them. Returns the number of deleted
     incidents.
 
     `whole`: reads the whole list and each incident. Otherwise only the rows of the first page are read. Raises

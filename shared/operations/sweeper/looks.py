@@ -1,4 +1,4 @@
-"""Checks due jobs and clears ended ones, with tenants in turns (R19, R21)."""
+"""Checks due jobs and clears ended jobs, with tenants in turns (R19, R21)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def look_again(one: Pass, is_over: IsOver) -> None:
 
 
 async def look_at(one: Pass, tenants: Sequence[str], is_over: IsOver) -> None:
-    """Checks jobs of these tenants that have just become due."""
+    """Checks the newly due jobs of these tenants."""
     for tenant in tenants:
         one.last_due.pop(tenant, None)
     await _in_turns(one, sorted(tenants), _due(one), _look(one), is_over)

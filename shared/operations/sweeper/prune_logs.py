@@ -3,7 +3,7 @@ ended jobs that no ENDED row names (R21).
 
 A log loses entries older than `LUCIUS_CHANGE_LOG_DAYS`, but the last old entry stays. That entry has the state and the
 hash that the first younger entry continues. So a log is never empty, and its numbers and hashes continue. An entry that
-the feed does not have yet stays, with all later ones (R79).
+the feed does not have yet stays, with all later entries (R79).
 
 Each call starts at another tenant, so no tenant is always the last, and deletes the oldest rows first. An interrupted
 or concurrent call leaves the rest to the next day.

@@ -1,4 +1,4 @@
-"""Checks one job in a sweep: finishes interrupted work, and decides whether a reply is lost or late.
+"""Checks one job in a sweep: finishes interrupted work, and distinguishes a lost reply from a late one.
 
 Every repair is a transition that a function could make at the same time. So a sweep is safe during normal work and
 during another sweep (Race sweeps).

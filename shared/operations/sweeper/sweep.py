@@ -1,7 +1,7 @@
 """Runs one sweep: the duties of `shared.operations.sweeper.duties`, with span, metrics and mark.
 
 A sweep is over all tenants or over a share of them, and takes less than a minute. The next sweep continues at the
-position of the last one (docs/decisions/0022-the-sweeper-works-by-the-clock.md).
+stored position (docs/decisions/0022-the-sweeper-works-by-the-clock.md).
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ async def roll_up_hour(
 
 
 async def _has_more(usage: Usage, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> bool:
-    """Returns `True` if the stored rollup has more jobs, since some have been deleted in the meantime."""
+    """Returns `True` if the stored rollup has more jobs, since jobs have been deleted in the meantime."""
     known = await usage.hours(tenant, hour, hour + HOUR)
     return any(_count_created(each.jobs) > _count_created(jobs) for each in known)
 

@@ -273,7 +273,7 @@ async def list_deliveries(
 
 
 async def redeliver(context: Context, tenant: str, hook_id: str, number: int, name: str, actor: str) -> Delivery:
-    """Tries a delivery again now, whether it waits or has ended.
+    """Tries a waiting or ended delivery again now.
 
     Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable, and DeliveryNotFound if the delivery or its event
     does not exist.
