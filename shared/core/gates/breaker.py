@@ -6,8 +6,9 @@ CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(g
                                  ^----------(one bad end)-------------'
 ```
 
-Each opening begins an epoch. The breaker counts only jobs that were admitted in the epoch. Earlier jobs may have waited
-for a service that was down, and do not show the present state of the service.
+An end (`JobEnd`) is the result of an ended job, good or bad. Each opening begins an epoch. The breaker counts only jobs
+that were admitted in the epoch. Earlier jobs may have waited for a service that was down, and do not show the present
+state of the service.
 
 Half-open is a limit on active jobs. The limit doubles after an equal number of good ends. The limit grows by one in
 each cool-down in which no job ends, so that no lost, paused or slow job keeps it low.
@@ -145,7 +146,7 @@ def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
 def count_end(
     breaker: Breaker, rule: BreakerRule, end: JobEnd, now: datetime, *, has_waiting: bool, over_all: bool = False
 ) -> Breaker:
-    """Returns the breaker after the end of a job, or the same object if the end does not count.
+    """Returns the breaker after a job ended, or the same object if the breaker does not count the job.
 
     `has_waiting`: other jobs wait for the breaker's quota. `over_all`: the quota is over all tenants, for which one
     tenant cannot decide alone.

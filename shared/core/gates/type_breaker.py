@@ -1,8 +1,8 @@
 """The breaker of a job type over all tenants, in admission states and in allocations (R61).
 
-An admission state has the ends of its own jobs, and the breaker state that it last received. An allocation counts the
-ends of all admission states and grants the slots that the breaker allows. The breaker state is published, so tenants
-without an allocation receive it too.
+An admission state has the results of its own ended jobs, and the breaker state that it last received. An allocation
+counts the results in all admission states and grants the slots that the breaker allows. The breaker state is published,
+so tenants without an allocation receive it too.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def record_end(
 
 
 def is_recent(end: JobEnd, now: datetime) -> bool:
-    """Returns `True` if the job ended less than `MAX_AGE` ago, so that its end counts."""
+    """Returns `True` if the job ended less than `MAX_AGE` ago, so that the breaker counts it."""
     return end.at > now - MAX_AGE
 
 
@@ -99,7 +99,7 @@ def apply_ends(
     *,
     has_waiting: bool,
 ) -> tuple[Breaker, ...]:
-    """Returns the breaker after the elapsed time and then after the ends of its epoch in all admission states."""
+    """Returns the breaker after the elapsed time and then after the ended jobs of its epoch in all admission states."""
     if rule is None:
         return (breaker,)
     by_time = advance(breaker, now)

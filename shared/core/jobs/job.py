@@ -134,8 +134,8 @@ class Step:
 
     @property
     def next_input(self) -> Ref | None:
-        """Returns the input of the next step: the result, or the whole workspace if the RESULT has no reference. None
-        before the first attempt.
+        """Returns the input of the next step: the result, or the whole workspace if the RESULT has no reference.
+        Returns None before the first attempt.
         """
         return self.result_ref or self.workspace_ref
 

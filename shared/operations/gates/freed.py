@@ -157,7 +157,7 @@ async def take_turn(
 
 
 async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> AdmittedJobs:
-    """Takes the turn after the end or withdrawal of `job_id`, whose FREED row exists. Logs a fault, which the sweeper
+    """Takes the turn after `job_id` ended or was withdrawn. Its FREED row must exist. Logs a fault, which the sweeper
     repairs.
 
     Callers of one process share a turn that starts after their calls. If another process has taken their rows, nothing

@@ -23,7 +23,7 @@ from shared.operations.process.context import Context
 async def read_admission(
     context: Context, tenant: str, *, also: Gate | None = None
 ) -> tuple[AdmissionState, Directory]:
-    """Returns the directory, and the admission state as stored or with counts made for the reader.
+    """Returns the admission state and the directory. Missing counts are made for the reader only.
 
     `also`: a quota whose jobs are counted in any case. Raises LedgerUnavailable.
     """

@@ -20,8 +20,8 @@ async def what_waits(context: Context, job_id: str, step: Step, deadline: dateti
     Returns None if nothing explains the silence.
 
     An unreachable bus explains the silence too. A read that is at most ten seconds old can show that the directive
-    waits, so all jobs on a lane share such a read. To show that neither the directive nor a reply from before the
-    lease's end waits, the read must be later than the deadline.
+    waits, so all jobs on a lane share such a read. To show that neither the directive nor a reply from the time of the
+    lease waits, the read must be later than the deadline.
     """
     initiated, ended_at = step.status is StepStatus.INITIATED, step.lease_expires_at or deadline
     recent = context.clock.now() - LOOK_SHARED

@@ -128,7 +128,7 @@ async def _of_key(
 
 
 def _as_of(listed: ListRow, job: Job) -> ListRow:
-    """Returns the row with the job's present values of the columns that change until its end."""
+    """Returns the row with the job's present values of the columns that change until the job ends."""
     return replace(
         listed,
         status=job.status.value,

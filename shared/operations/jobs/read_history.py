@@ -53,8 +53,8 @@ async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob |
 async def find_job(context: Context, job_id: str) -> Job | None:
     """Returns the job from the ledger, else from the archive, or None if there is no such job.
 
-    Raises ArchiveGone and ArchiveInvalid if the archive has lost the job's end, DataLost, Undecodable, UnknownStatus,
-    LedgerUnavailable.
+    Raises DataLost, Undecodable, UnknownStatus, LedgerUnavailable, and ArchiveGone or ArchiveInvalid if the archived
+    job cannot be read.
     """
     try:
         record, _ = await read_job(context, job_id)
