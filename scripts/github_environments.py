@@ -1,8 +1,8 @@
 """Checks, by `gh`, that only main is deployed to environments of GitHub, and prod only after a review.
 
-Any account that may push a branch can add a workflow to it that takes the token of an environment. GitHub gives it
-unless the environment names the branches. Needs a token that may read Actions; see docs/guides/pipelines.md, Who may
-deploy.
+An account with the right to push a branch can add a workflow to the branch that takes the token of an environment.
+GitHub gives the token unless the environment names the branches. The script needs a token that can read Actions
+(docs/guides/pipelines.md, Branch policies).
 """
 
 from __future__ import annotations

@@ -109,10 +109,10 @@ param tuning tuningType = {}
 @description('Optional. Public URL of the app. Empty means the app\'s default host name.')
 param publicUrl string = ''
 
-@description('Optional. `true` enables callbacks and creates a key vault for the callback keys (docs/guides/secrets.md).')
+@description('Optional. `true` enables callbacks. The template creates a key vault, and the hooks create the callback keys in the vault (docs/guides/secrets.md).')
 param enableCallbacks bool = false
 
-@description('Optional. `true` enables webhooks and creates a key vault for the webhook keys. Callbacks and webhooks share one key vault.')
+@description('Optional. `true` enables webhooks. The template creates a key vault, and the hooks create the webhook keys in the vault. Callbacks and webhooks share one key vault.')
 param enableWebhooks bool = false
 
 @description('Optional. `true` creates a key vault even if callbacks, webhooks and signed heads are off.')
