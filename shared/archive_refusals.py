@@ -1,4 +1,4 @@
-"""Errors of requests about archived jobs, replays and tenants; see `shared.refusals`."""
+"""Errors of requests about archived jobs, replays and tenants, like those of `shared.refusals`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ def commit(environ: Mapping[str, str], root: Path) -> str | None:
 
 
 def build_text(build_commit: str | None) -> str:
-    """Returns `0.2.0, commit 1a2b3c4d5e6f`, or the version alone."""
+    """Returns the version with the commit, as `0.2.0, commit 1a2b3c4d5e6f`. Returns the version alone if no commit is
+    recorded.
+    """
     return f"{VERSION}, commit {build_commit[:12]}" if build_commit else VERSION
 
 

@@ -1,9 +1,11 @@
 """The dashboard's files for a browser, in gzip. A file's name has a digest of its content, and imports use these names.
 
 The files of `dashboard/` are ES modules. This module replaces each import specifier (`"./parts/time.js"`, `"preact"`)
-by the name of the file that it means. So a browser needs no bundler and no import map (which the page's policy refuses,
-since it is an inline script). A changed file changes its own name and the names of the files that import it; so each
-file is valid forever under its name.
+by the served name of the imported file. So a browser needs no bundler and no import map. The page's policy refuses an
+import map, since an import map is an inline script.
+
+A changed file changes its own name, and the names of the files that import the file. So each file is valid forever
+under its name.
 """
 
 from __future__ import annotations
@@ -78,7 +80,9 @@ def dashboard() -> Dashboard:
 
 
 def _asset(path: str, made: dict[str, Asset]) -> Asset:
-    """Returns the asset for a file of `dashboard/`, after those that it imports. Raises FileNotFoundError."""
+    """Returns the asset for a file of `dashboard/`. Adds the files that the file imports first. Raises
+    FileNotFoundError.
+    """
     if path in made:
         return made[path]
     text = (FOLDER / path).read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Every error of LUCIUS, with its origin and whether another try helps (R28).
+"""Every error of LUCIUS, with its origin and the effect of another try (R28).
 
-An error carries its data as attributes; its docstring is its default message. `shared.refusals` has the errors that
-refuse a request; `triggers.http.problems` has the response to each other error.
+An error carries its data as attributes. The docstring of an error is its default message. `shared.refusals` has the
+errors that refuse a request. `triggers.http.problems` has the response to each other error.
 """
 
 from __future__ import annotations

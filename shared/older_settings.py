@@ -1,6 +1,6 @@
 """Settings of earlier designs of LUCIUS that the app does not read, and their replacements.
 
-Such a setting changes nothing. The app names it at its start with the setting that replaces it.
+Such a setting has no effect. At its start, the app logs each such setting with its replacement.
 """
 
 from __future__ import annotations

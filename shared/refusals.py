@@ -1,4 +1,4 @@
-"""Errors of requests: each is one class with its code, HTTP status, meaning and text (R28).
+"""Errors of requests. Each error is one class with its code, HTTP status, meaning and text (R28).
 
 `shared.apidocs.problem_codes` has the errors that only the HTTP layer raises.
 """

@@ -18,7 +18,7 @@ def contradictions(
 ) -> list[str]:
     """Returns an error text for each contradiction.
 
-    `names`: names of the settings by field. `values` has no entry for a setting that is itself invalid.
+    `names` has the names of the settings by field. `values` has no entry for a setting that is itself invalid.
     """
     return [*_missing(names, values), *_refused(names, values, environ, in_azure=in_azure)]
 
@@ -86,7 +86,9 @@ def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]
 
 
 def _signs_of_deployment(names: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
-    """Returns the settings that only a deployment has; without tokens, its callers would have every right."""
+    """Returns the settings that only a deployment has. Without tokens, every caller of a deployment would have every
+    right.
+    """
     identity = {name for field, name in names.items() if field.startswith("auth_") and field != "auth_mode"}
     endpoints = {name for name in names.values() if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
     connections = {name for name in names.values() if name.endswith("_CONNECTION")}

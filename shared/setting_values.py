@@ -82,7 +82,7 @@ def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
 
 
 def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """Parses one of these names, exactly. An `older` name is replaced by its new name."""
+    """Returns a parser of one of these names, exactly. An `older` name is replaced by its new name."""
 
     def parse(value: str) -> str:
         value = (older or {}).get(value, value)

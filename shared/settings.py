@@ -1,4 +1,4 @@
-"""The app's settings: the only module that reads the environment (R25).
+"""The app's settings. Only this module reads the environment (R25).
 
 Each setting is declared once, as a field of `Settings`: name, format, default and help. The table of
 docs/reference/settings.md and the parameter `tuning` of the Bicep are generated from here.
@@ -295,12 +295,12 @@ class Settings(AccessSettings, StoreSettings):
 
     @property
     def sends_webhooks(self) -> bool:
-        """Returns whether events are on and there are keys to sign them."""
+        """Returns True if events are on and there are keys to sign webhooks."""
         return self.events != "off" and bool(self.webhook_keys)
 
     @property
     def timing_defaults(self) -> TimingDefaults:
-        """Returns the timings of steps whose protocol names none."""
+        """Returns the timings of steps whose protocol has no timings."""
         return TimingDefaults(**{each.name: getattr(self, each.name) for each in fields(TimingDefaults)})
 
 

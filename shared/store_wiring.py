@@ -44,7 +44,7 @@ from shared.time_limits import STORE, StoreLimits
 
 @dataclass(frozen=True, kw_only=True)
 class EveryStore(Stores):
-    """The stores of the context, its feeds and heads, and the catalog; and the exports of the tables."""
+    """The stores of the context with its feeds and heads, the catalog, and the exports of the tables."""
 
     exports: LedgerExports | None = None
     feed: Feed
@@ -68,7 +68,8 @@ def stores_over(
 ) -> EveryStore:
     """Returns the stores over the tables of `account`, with the names in `settings`.
 
-    `texts`: store of long texts of rows. `archive`: store of ended jobs. A new feed has events from `now` on.
+    `texts` is the store of long texts of rows. `archive` is the store of ended jobs. A new feed has events from `now`
+    on.
     """
     index, gates = settings.index_table, settings.gates_table
     return EveryStore(

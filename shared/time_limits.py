@@ -50,8 +50,8 @@ KEYS_CALL_S = 5.0
 class StoreLimits:
     """Timeouts of an Azure SDK's client, whose defaults are 300 s for a connection and 300 s for a response.
 
-    They apply to each try. The wait that a throttled store requests (`Retry-After`) and the fetch of a token are
-    additional; the limit around the call ends both. The direct transport waits at most `read_s` before each retry.
+    The timeouts apply to each try. The wait that a throttled store requests (`Retry-After`) and the fetch of a token
+    are additional. The limit around the call ends both. The direct transport waits at most `read_s` before each retry.
     """
 
     #: seconds for a connection, including its TLS handshake
@@ -66,7 +66,7 @@ class StoreLimits:
 
     @property
     def call_s(self) -> float:
-        """Returns the maximum time of a call: its tries and the waits between them, in seconds."""
+        """Returns the maximum time of a call in seconds, including its tries and the waits between the tries."""
         return (1 + self.retries) * (self.connect_s + self.read_s) + self.backoff_s * self.retries
 
     @property
@@ -81,9 +81,7 @@ class StoreLimits:
 
     @property
     def blob_options(self) -> dict[str, Any]:
-        """Returns keywords for a client of `azure.storage.blob`, whose retries are different and by default 15
-        s apart.
-        """
+        """Returns keywords for a client of `azure.storage.blob`, whose own retries are by default 15 s apart."""
         return {**self.options, "initial_backoff": 0.25, "increment_base": 0, "random_jitter_range": 0.25}
 
 
@@ -102,7 +100,7 @@ Returned = TypeVar("Returned")
 async def time_limit(seconds: float) -> AsyncIterator[None]:
     """Raises Interrupted if the block takes longer, or if a client in the block gave up by cancelling.
 
-    A cancellation of the task from outside passes through.
+    A cancellation of the task from outside is not changed.
     """
     try:
         async with asyncio.timeout(seconds) as limit:

@@ -1,4 +1,4 @@
-"""Errors of requests about webhooks and their deliveries; see `shared.refusals`."""
+"""Errors of requests about webhooks and their deliveries, like those of `shared.refusals`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class HookUrlRefused(Refused):
     """The URL of a webhook, or of `callback_urls`, is not allowed. See `errors`."""
 
     def __init__(self, why: str, path: str = "url") -> None:
-        """Sets the reason, which must not repeat the URL, since it may contain a secret."""
+        """Sets the reason. The reason must not repeat the URL, which can contain a secret."""
         super().__init__(f"URL not allowed: {path}; see errors")
         self.why = why
         self.errors = ((path, why),)

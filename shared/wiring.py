@@ -238,7 +238,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
 def _events(
     settings: Settings, stores: EveryStore, bus: ServiceBusClient, clock: Clock, context: Callable[[], Context]
 ) -> Events | None:
-    """Returns the feeds. `context`: returns the context of all tenants, once it is created."""
+    """Returns the feeds. `context` returns the context of all tenants, after that context is created."""
     if settings.events == "off":
         return None
     known_feeds = KnownFeeds()

@@ -82,7 +82,7 @@ async def health_ready(request: Request) -> func.HttpResponse:
 
 
 async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:
-    """Returns whether the request has a token with read access to all tenants. An invalid token counts as none, since
+    """Returns True if the request has a token with read access to all tenants. An invalid token counts as none, since
     probes must not fail.
     """
     try:

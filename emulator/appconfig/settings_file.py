@@ -65,7 +65,7 @@ class SettingsFile:
 
 
 def matches(pattern: str, key: str) -> bool:
-    r"""Returns whether a key matches App Configuration's key filter.
+    r"""Returns True if a key matches App Configuration's key filter.
 
     A filter is a list of keys, separated by commas. A key may end in `*`; a backslash escapes the next character
     (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters).

@@ -30,12 +30,12 @@ def field(text: str) -> tuple[str, str] | None:
 
 
 def is_laid_out(line: str) -> bool:
-    """Returns whether the line is complete, as a row or a field is, so that no other line continues it."""
+    """Returns True if the line is complete, as a row or a field is, so that no other line continues it."""
     return is_row(line) or field(line) is not None
 
 
 def is_heading(line: str, after: str) -> bool:
-    """Returns whether a line is a heading: a short line without a full stop, above prose, rows or fields."""
+    """Returns True if a line is a heading: a short line without a full stop, above prose, rows or fields."""
     if not after or len(line) > MAX_HEADING or line[-1:] in ".!?,;" or is_laid_out(line):
         return False
     return after[-1:] in ".!?" or len(after) > MAX_HEADING or is_laid_out(after)
@@ -58,7 +58,7 @@ def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
 
 
 def is_item(row: Sequence[str]) -> bool:
-    """Returns whether a row is an item of a list: a number or a bullet, and its text."""
+    """Returns True if a row is an item of a list: a number or a bullet, and its text."""
     return len(row) == 2 and not _LETTER.search(row[0])
 
 

@@ -97,7 +97,7 @@ class Recogniser:
         return map_boxes_to_original(found.boxes, record, *pixels.shape[:2]), crops
 
     def _is_upside_down(self, crops: list[Pixels]) -> bool:
-        """Returns whether some runs of text are recognised with more confidence upside down."""
+        """Returns True if some runs of text are recognised with more confidence upside down."""
         tried = sorted(crops, key=lambda crop: abs(crop.shape[1] / crop.shape[0] - TRIED_SHAPE))[:TRIED_RUNS]
         if not tried:
             return False
@@ -108,7 +108,7 @@ class Recogniser:
 
 
 def _lies_on_its_side(boxes: Any) -> bool:
-    """Returns whether most of the text, by its length, runs from bottom to top or from top to bottom."""
+    """Returns True if most of the text, by its length, runs from bottom to top or from top to bottom."""
     across = down = 0.0
     for corners in boxes:
         width, height = np.hypot(*(corners[1] - corners[0])), np.hypot(*(corners[3] - corners[0]))

@@ -133,7 +133,7 @@ class Retrieval:
 
 
 def _is_near_miss(asked: _Asked, candidate: Candidate, own: set[str]) -> bool:
-    """Returns whether the candidate has every word of the question but one that names a thing the document lacks."""
+    """Returns True if the candidate has every word of the question but one that names a thing the document lacks."""
     if candidate.label and set(stems(candidate.label)) <= asked.stems:
         return False
     missing = [each for each, like in asked.absent.items() if not like & own]

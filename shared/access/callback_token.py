@@ -1,7 +1,9 @@
-"""Tokens for HTTP callbacks: each token is signed, is for one attempt and its lease, and expires (R42).
+"""Signed tokens for HTTP callbacks. Each token is for one attempt and its lease, and expires (R42).
 
-`lc1.{key id}.{claims}.{signature}`: claims are base64url JSON, the signature is HMAC-SHA256 over everything before it.
-The first configured key signs and all verify, so that keys can be changed without a pause. Claims name the deployment
+A token is `lc1.{key id}.{claims}.{signature}`. The claims are base64url JSON. The signature is the HMAC-SHA256 of all
+text before the signature.
+
+The first configured key signs and all keys verify, so keys can be changed without a pause. Claims name the deployment
 (`LUCIUS_ENVIRONMENT`), so a deployment refuses a token of another deployment with the same keys.
 """
 
@@ -45,9 +47,9 @@ class Grant:
 def grant_of(record: Record, step: Step) -> Grant:
     """Returns the grant of the current attempt.
 
-    The grant stays valid for one result timeout after the lease, since LUCIUS records a late RESULT. Before the ACK it
-    also stays valid for one result timeout after the step's or job's time limit, since the directive may wait on the
-    bus.
+    The grant stays valid for one result timeout after the lease, since LUCIUS records a late RESULT. Before the ACK,
+    the grant also covers one result timeout after the time limit of the step or job. The directive can wait on the bus
+    until then.
     """
     until = step.silent_until or step.updated_at
     if step.status is StepStatus.INITIATED:

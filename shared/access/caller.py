@@ -1,7 +1,7 @@
-"""The rights of a caller (R24): its scopes, its own tenant, and its roles over all tenants.
+"""The rights of a caller (R24): scopes, the caller's own tenant, and roles over all tenants.
 
-Pure: `shared.adapters.callers` makes a `Caller` from a token, and `triggers.http.routes` checks it before every
-handler.
+Pure. `shared.adapters.callers` makes a `Caller` from a token, and `triggers.http.routes` checks the `Caller` before
+every handler.
 """
 
 from __future__ import annotations
@@ -62,22 +62,22 @@ class Caller:
             raise ScopeMissing(scope)
 
     def may_see(self, tenant_id: str | None) -> bool:
-        """Returns whether this caller can see that tenant's jobs. Tenants are compared normalised. None means jobs
+        """Returns True if this caller can see that tenant's jobs. Tenants are compared normalised. None means jobs
         without a tenant.
         """
         return self.sees_all or self._owns(tenant_id)
 
     def may_move(self, tenant_id: str | None) -> bool:
-        """Returns whether the caller can submit for that tenant and change that tenant's jobs. Tenants are compared
+        """Returns True if the caller can submit for that tenant and change that tenant's jobs. Tenants are compared
         normalised.
         """
         return self.moves_all or self._owns(tenant_id)
 
     def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:
-        """Returns the tenant of a request that names `named`; None means all. `moving`: whether the request changes
-        jobs.
+        """Returns the tenant of a request that names `named`; None means all tenants. `moving` is True if the request
+        changes jobs.
 
-        Raises TenantForbidden.
+        Raises TenantForbidden if the caller cannot use that tenant this way.
         """
         if not named and (self.moves_all if moving else self.sees_all):
             return None

@@ -1,4 +1,6 @@
-"""The references that a job can name, and the retention of their content: policy only, nothing is opened (R34, R47)."""
+"""The policy for the references that a job can name, and for the retention of their content (R34, R47). Opens no
+reference.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class ReferencePolicy:
 
     An entry of `hosts` is `HOST`, `HOST/CONTAINER` or `HOST/CONTAINER/PREFIX`, in which `{tenant}` stands for the
     tenant. A port that differs from the scheme's default follows the host. In any case, a tenant's references can lead
-    into its own folder of the workspace, and into no other part of that container.
+    into the tenant's own folder of the workspace, and into no other part of that container.
     """
 
     schemes: frozenset[str]
@@ -48,7 +50,7 @@ class ReferencePolicy:
     workspace: Workspace | None = None
 
     def violation(self, uri: str) -> str | None:
-        """Returns the reason why `uri` is not allowed. None if it is allowed."""
+        """Returns the reason why `uri` is not allowed. None if `uri` is allowed."""
         if (wrong := _unsafe(uri, self.schemes)) is not None:
             return wrong
         parts = urlsplit(uri)
@@ -83,8 +85,10 @@ class Retention:
     kept: timedelta | None
 
     def end(self, uri: str, written_at: datetime) -> datetime | None:
-        """Returns the time at which the content can be deleted. None if LUCIUS does not delete the content: it is
-        outside of the workspace, or results have no retention.
+        """Returns the time from which the content can be deleted.
+
+        None if LUCIUS does not delete the content, because the content is outside of the workspace or results have no
+        retention.
         """
         if self.kept is None or not _lies_in(self.workspace_uri, uri):
             return None
@@ -186,7 +190,7 @@ def _folders(parts: SplitResult, path: str) -> list[str]:
 
 
 def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> bool | None:
-    """Returns whether the URI is in the tenant's folder of the workspace; None if it is not in the workspace's
+    """Returns True if the URI is in the tenant's folder of the workspace; None if the URI is not in the workspace's
     container.
     """
     container = _below(urlsplit(workspace.base), parts, folders)
@@ -199,7 +203,7 @@ def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> boo
 
 
 def _below(base: SplitResult, parts: SplitResult, folders: list[str]) -> list[str] | None:
-    """Returns the folders below `base` that the URI leads to, under any name of its account; None if it leads
+    """Returns the folders below `base` that the URI leads to, under any name of its account. None if the URI leads
     elsewhere.
     """
     container = _lower([folder for folder in _folders(base, _readings(base.path)[-1]) if folder])
@@ -208,7 +212,7 @@ def _below(base: SplitResult, parts: SplitResult, folders: list[str]) -> list[st
 
 
 def _account(parts: SplitResult) -> str:
-    """Returns the storage account of a host: its blob and dfs endpoints and its secondary have the same data."""
+    """Returns the storage account of a host. The account's blob, dfs and secondary endpoints have the same data."""
     host = _host(parts)
     first, _, rest = host.partition(".")
     if ".core." in rest or rest.endswith(".storage.azure.net"):

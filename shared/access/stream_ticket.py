@@ -1,7 +1,7 @@
 """Tickets for a browser's EventSource, which sends no header and so cannot send a token (R77).
 
-`lt1.{key id}.{claims}.{signature}`, made as tokens of callbacks are, with the same keys. A ticket is part of a URL,
-which others may see. So a ticket expires within 15 minutes, and reads one stream of one tenant and nothing else.
+A ticket is `lt1.{key id}.{claims}.{signature}`, signed with the keys of callback tokens. A ticket is part of a URL,
+which other people can see. So a ticket expires within 15 minutes, and opens only one stream of one tenant.
 """
 
 from __future__ import annotations

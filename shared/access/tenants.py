@@ -1,6 +1,6 @@
 """The tenant of a token (R24): from the deployment's mapping of claims, else from the claim that names a tenant.
 
-Pure: `shared.access.caller` uses it for each token, `shared.setting_values` for each mapped tenant.
+Pure. `shared.access.caller` uses this module for each token, and `shared.setting_values` for each mapped tenant.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def public_client(id_: str) -> str | None:
 
 
 def is_text(char: str) -> bool:
-    """Returns whether a character is visible and cannot move the text around it."""
+    """Returns True if a character is visible and cannot move the text around it."""
     return unicodedata.category(char) not in _NO_TEXT
 
 
@@ -113,7 +113,7 @@ def _check_plain(claimed: object, claim: str) -> str:
 
 
 def _leaves_groups_out(claims: Mapping[str, Any]) -> bool:
-    """Returns whether the token omits groups: Entra's overage has a URL of the groups, which the app does not read."""
+    """Returns True if the token omits groups. Entra's overage has a URL of the groups, which the app does not read."""
     elsewhere = claims.get("_claim_names")
     return bool(claims.get("hasgroups")) or (isinstance(elsewhere, Mapping) and "groups" in elsewhere)
 

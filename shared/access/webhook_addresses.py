@@ -1,8 +1,8 @@
 """The URLs that a webhook can have (R86). A webhook's creator chooses a host, to which the app connects from its own
 network.
 
-Policy only: nothing is resolved or opened here. An entry of `LUCIUS_WEBHOOK_HOSTS` is `HOST:PORT` or `HOST:*` for every
-tenant, or `TENANT@HOST:PORT` or `TENANT@HOST:*` for one.
+The module resolves and opens nothing. An entry of `LUCIUS_WEBHOOK_HOSTS` is `HOST:PORT` or `HOST:*` for every tenant,
+or `TENANT@HOST:PORT` or `TENANT@HOST:*` for one tenant.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _INNER = tuple(
 
 
 def unwrap(address: _Address) -> _Address:
-    """Returns the IP address that a connection reaches: the inner IP address if an IP address contains another one."""
+    """Returns the IP address that a connection reaches. If an IP address contains another IP address, this is the inner
+    one.
+    """
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             address = address.ipv4_mapped
@@ -59,15 +61,15 @@ def unwrap(address: _Address) -> _Address:
 
 
 def reachable(address: str) -> bool:
-    """Returns whether the IP address is public on the internet. Raises ValueError if the text is not an IP address."""
+    """Returns True if the IP address is public on the internet. Raises ValueError if the text is not an IP address."""
     at = unwrap(ip_address(address))
     # reserved: `is_global` is true for all unassigned addresses, and for IPv4 addresses in the obsolete ::/96
     return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))
 
 
 def _allowed_if_listed(address: str) -> bool:
-    """Returns whether a listed host can have this IP address: private and loopback too, but never a cloud's own
-    services.
+    """Returns True if a listed host can have this IP address. Private and loopback addresses are allowed, but not a
+    cloud's own services.
     """
     at = unwrap(ip_address(address))
     return at.is_loopback or not (at.is_link_local or at.is_multicast or at.is_unspecified or _is_inner(at))
@@ -101,8 +103,8 @@ class AddressPolicy:
         return AddressPolicy(frozenset(host for named, at, host in entries if not at or named == tenant))
 
     def target(self, url: str) -> Target:
-        """Returns the target of a URL. Raises HookUrlRefused with the reason, without the URL, which may contain a
-        secret.
+        """Returns the target of a URL. Raises HookUrlRefused with the reason, without the URL, since a URL can contain
+        a secret.
         """
         target = _target(url)
         literal = _literal(target.host)
@@ -124,7 +126,7 @@ class AddressPolicy:
         return target
 
     def lets(self, target: Target, address: str) -> bool:
-        """Returns whether the connection can use this IP address, to which the target's name was resolved."""
+        """Returns True if the connection can use this IP address, to which the target's name was resolved."""
         return reachable(address) or (self._is_listed(target) and _allowed_if_listed(address))
 
     def _is_listed(self, target: Target) -> bool:
@@ -194,7 +196,7 @@ def _target(url: str) -> Target:
 
 
 def _literal(host: str) -> str | None:
-    """Returns the literal IP address in its normal form; None if the host is a name, or a form that readers understand
+    """Returns the literal IP address in its normal form. None for a name, or for a form that readers understand
     differently.
     """
     try:

@@ -1,4 +1,4 @@
-"""Secrets and signatures of webhooks, as in Standard Webhooks: an endpoint checks with them that LUCIUS sent a request
+"""Secrets and signatures of webhooks, as in Standard Webhooks. With them, an endpoint checks that LUCIUS sent a request
 (R87).
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
@@ -18,13 +18,13 @@ from shared.webhook_refusals import HookKeyGone
 
 
 def secrets_of(keys: Keys, hook: Hook, now: datetime, *, deployment: str) -> list[bytes]:
-    """Returns the secrets that sign the webhook's deliveries, newest first: 32 bytes each, derived from the configured
-    `keys`.
+    """Returns the secrets that sign the webhook's deliveries, newest first. Each has 32 bytes, and is derived from the
+    configured `keys`.
 
-    `deployment`: `LUCIUS_ENVIRONMENT`, so that deployments with the same keys have different secrets. The result
-    includes the secret before the last rotation until `previous_until`, if the key of that secret is still configured.
-    Raises HookKeyGone if the key of the newest secret is no longer configured. A rotation then makes a secret from the
-    first configured key.
+    `deployment` is `LUCIUS_ENVIRONMENT`, so deployments with the same keys have different secrets. The result includes
+    the secret before the last rotation until `previous_until`, if the key of that secret is still configured. Raises
+    HookKeyGone if the key of the newest secret is no longer configured. A rotation then makes a secret from the first
+    configured key.
     """
     by_id = dict(keys)
     if hook.secret.key_id not in by_id:
@@ -36,7 +36,9 @@ def secrets_of(keys: Keys, hook: Hook, now: datetime, *, deployment: str) -> lis
 
 
 def signed_headers(message_id: str, body: bytes, secrets: Sequence[bytes], now: datetime) -> dict[str, str]:
-    """Makes `webhook-id`, `webhook-timestamp` in seconds, and `webhook-signature`: one `v1` for each secret."""
+    """Returns the headers `webhook-id`, `webhook-timestamp` in seconds, and `webhook-signature` with one `v1` for each
+    secret.
+    """
     timestamp = str(int(now.timestamp()))
     content = b".".join((message_id.encode(), timestamp.encode(), body))
     macs = (base64.b64encode(hmac.digest(each, content, "sha256")).decode() for each in secrets)
@@ -48,7 +50,7 @@ def signed_headers(message_id: str, body: bytes, secrets: Sequence[bytes], now: 
 
 
 def shown(secret: bytes) -> str:
-    """Formats a secret for the libraries of endpoints: `whsec_` and base64."""
+    """Formats a secret as endpoints' libraries expect: `whsec_` and base64."""
     return f"whsec_{base64.b64encode(secret).decode()}"
 
 

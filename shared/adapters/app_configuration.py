@@ -15,7 +15,7 @@ _NO_LABEL = "\0"
 
 
 class AppConfigurationStore:
-    """See `shared.ports.environment.ConfigurationStore`."""
+    """Implementation of `shared.ports.environment.ConfigurationStore`."""
 
     def __init__(self, client: AzureAppConfigurationClient) -> None:
         self._client = client

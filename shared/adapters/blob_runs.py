@@ -27,7 +27,7 @@ _NOTHING_THERE = 416
 
 
 class BlobRuns:
-    """See `shared.ports.runs.RunFiles`."""
+    """Implementation of `shared.ports.runs.RunFiles` over Azure Blob Storage."""
 
     def __init__(self, service: BlobServiceClient, now: Callable[[], datetime]) -> None:
         self._service = service

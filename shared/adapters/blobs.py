@@ -24,7 +24,8 @@ def blob_service(
     credential: AsyncTokenCredential | None,
     limits: StoreLimits = STORE,
 ) -> BlobServiceClient:
-    """Connects with a connection string, or with an endpoint and a credential. Raises ValueError."""
+    """Connects with a connection string, or with an endpoint and a credential. Raises ValueError if both are missing.
+    """
     if connection is not None:
         return BlobServiceClient.from_connection_string(connection, **limits.blob_options)
     if endpoint is None or credential is None:
@@ -51,7 +52,9 @@ class CreatedContainer:
 
 
 class BlobTexts:
-    """See `shared.adapters.tables.claim_check.TextStore` and `shared.ports.ledger.Archive`."""
+    """Implementation of `shared.adapters.tables.claim_check.TextStore` and `shared.ports.ledger.Archive` over Azure
+    Blob Storage.
+    """
 
     def __init__(self, service: BlobServiceClient, container: str = CONTAINER) -> None:
         self._service = service
@@ -95,7 +98,7 @@ class BlobTexts:
             raise LedgerUnavailable(f"the claim-check blobs do not respond: {type(error).__name__}") from error
 
     async def folders(self) -> list[str]:
-        """Returns the first parts of the names of all blobs, in order."""
+        """Returns the first segment of the blobs' names, without duplicates, in order."""
         try:
             await self._created.ensure()
             container = self._service.get_container_client(self._container)

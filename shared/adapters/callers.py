@@ -1,6 +1,6 @@
 """`LUCIUS_AUTH_MODE=jwt`: callers by bearer tokens (RFC 6750, RFC 9068), verified by the app itself (R24).
 
-Only the header `Authorization` identifies a caller: `X-MS-CLIENT-PRINCIPAL` can be forged if the platform's own
+Only the header `Authorization` identifies a caller. `X-MS-CLIENT-PRINCIPAL` can be forged if the platform's own
 authentication is off.
 """
 
@@ -54,7 +54,7 @@ _WHY: Sequence[tuple[type[PyJWTError], str]] = (
 
 
 class JwtCallers:
-    """See `shared.ports.environment.Callers`."""
+    """Implementation of `shared.ports.environment.Callers`."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ def _escape(text: str) -> str:
 
 
 class AnonymousCallers:
-    """See `shared.ports.environment.Callers`."""
+    """Implementation of `shared.ports.environment.Callers`."""
 
     async def caller(self, authorization: str | None) -> Caller:
         return ANYONE

@@ -18,7 +18,7 @@ _ENDED = frozenset({"Completed", "Failed", "Canceled", "Terminated"})
 
 
 class DurableOrchestrations:
-    """See `shared.ports.durable.Orchestrations`. `function` is the orchestrator's name."""
+    """Implementation of `shared.ports.durable.Orchestrations`. `function` is the orchestrator's name."""
 
     def __init__(self, client: DurableOrchestrationClient, function: str) -> None:
         self._client = client

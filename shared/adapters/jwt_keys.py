@@ -93,7 +93,7 @@ class JwtKeys:
 
 
 def _signing_keys(body: bytes) -> dict[str, PyJWK]:
-    """Returns the keys that may sign tokens, by id; others are left out. Raises ValueError if there are none."""
+    """Returns the keys that can sign tokens, by id. Leaves out other keys. Raises ValueError if no key is left."""
     try:
         document = json.loads(body)
         listed = document["keys"] if isinstance(document, dict) else []

@@ -17,7 +17,7 @@ _PAST_END = 416
 
 
 class KeptBlobs:
-    """See `shared.ports.signing.Kept`."""
+    """Implementation of `shared.ports.signing.Kept` over Azure Blob Storage."""
 
     def __init__(self, service: BlobServiceClient) -> None:
         self._service = service
@@ -73,7 +73,7 @@ def _unavailable(error: AzureError) -> LedgerUnavailable:
 
 
 class KeptInMemory:
-    """See `shared.ports.signing.Kept`."""
+    """Implementation of `shared.ports.signing.Kept` over Azure Blob Storage."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}

@@ -29,7 +29,7 @@ Values = dict[str, Any]
 
 
 class StoredRow:
-    """A stored row. `longs`: names of its columns of type `INT64`."""
+    """A stored row. `longs` has the names of its columns of type `INT64`."""
 
     __slots__ = ("etag", "longs", "values")
 
@@ -60,7 +60,7 @@ class Partition:
 
 
 class MemoryAccount:
-    """Returns tables by name, as `shared.adapters.tables.account.TablesAccount` does."""
+    """Tables in memory by name, in place of `shared.adapters.tables.account.TablesAccount`."""
 
     def __init__(self) -> None:
         self.tables: dict[str, MemoryTable] = {}
@@ -87,7 +87,9 @@ class MemoryAccount:
 
 
 class MemoryTable:
-    """See `shared.adapters.tables.table.Table`. No method waits, so each is atomic in its event loop."""
+    """Implementation of `shared.adapters.tables.table.Table` in memory. No method waits, so each is atomic in its event
+    loop.
+    """
 
     def __init__(self, account: MemoryAccount, name: str) -> None:
         self.account = account
@@ -170,7 +172,7 @@ class MemoryTable:
 
 
 class MemoryTexts:
-    """See `shared.adapters.tables.claim_check.TextStore` and `shared.ports.ledger.Archive`."""
+    """Implementation of `shared.adapters.tables.claim_check.TextStore` and `shared.ports.ledger.Archive` in memory."""
 
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
@@ -198,7 +200,7 @@ _PARTITION = "PartitionKey"
 
 @cache
 def _clauses(query_filter: str) -> tuple[tuple[str, str, str], ...]:
-    """Returns column, operator and parameter of each clause; a row must match all."""
+    """Returns column, operator and parameter of each clause. A row must match all clauses."""
     found = []
     for clause in query_filter.split(" and "):
         column, op, name = clause.split(" ")

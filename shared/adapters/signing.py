@@ -45,7 +45,9 @@ def signer_of(key: str, identity: Callable[[], AsyncTokenCredential]) -> Signer:
 
 
 class PemSigner:
-    """See `shared.ports.signing.Signer`. Reads the file for each signature, so a new key takes effect immediately."""
+    """Implementation of `shared.ports.signing.Signer`. Reads the file for each signature, so a new key takes effect
+    immediately.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -71,7 +73,7 @@ class PemSigner:
 
 
 class KeyVaultSigner:
-    """See `shared.ports.signing.Signer`.
+    """Implementation of `shared.ports.signing.Signer`.
 
     The newest version of the key signs, by the REST API of Key Vault
     (https://learn.microsoft.com/rest/api/keyvault/keys/sign/sign).

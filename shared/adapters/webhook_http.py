@@ -51,7 +51,7 @@ LOOKUPS_OF_TENANT = 8
 
 
 class SystemLookups:
-    """Resolves names with the machine's resolver.
+    """Lookups of names by the machine's resolver.
 
     The names of one tenant occupy at most `LOOKUPS_OF_TENANT` (8) of the 64 threads, even if they never resolve.
     """
@@ -61,7 +61,7 @@ class SystemLookups:
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def of(self, tenant: str, host: str, port: int) -> list[str]:
-        """Resolves a name to its IP addresses, as text. Raises OSError if it has none."""
+        """Resolves a name to its IP addresses, as text. Raises OSError if the name has no IP address."""
         if (places := self._places.get(tenant)) is None:
             places = self._places[tenant] = asyncio.Semaphore(LOOKUPS_OF_TENANT)
         await places.acquire()
@@ -83,7 +83,7 @@ class SystemLookups:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves the host of one target, and refuses the host if any of its IP addresses is refused."""
+    """A resolver of the host of one target, which refuses the host if any of its IP addresses is refused."""
 
     def __init__(self, policy: AddressPolicy, target: Target, lookup: Lookup) -> None:
         self._policy = policy
@@ -115,11 +115,11 @@ class CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Does nothing: there is no connection to close."""
+        """Does nothing, since there is no connection to close."""
 
 
 class Allowance:
-    """Counts the bytes that the endpoint may still send in one try."""
+    """The number of bytes that the endpoint may still send in one try."""
 
     def __init__(self) -> None:
         self.left = MAX_RECEIVED_BYTES
@@ -130,9 +130,9 @@ class Allowance:
 
 
 class BoundedHandler(ResponseHandler):
-    """Parses a response up to its allowance, then cuts the connection.
+    """A parser that reads a response up to its allowance, then cuts the connection.
 
-    aiohttp reads any number of interim (1xx) responses before the final one, each at the cost of a Python loop.
+    aiohttp reads any number of interim (1xx) responses before the final response, each at the cost of a Python loop.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, allowance: Allowance) -> None:
@@ -154,8 +154,9 @@ class HttpWebhookSender:
     def __init__(
         self, listed: frozenset[str] = frozenset(), *, lookup: Lookup | None = None, try_s: float = TRY_S
     ) -> None:
-        """Sets the allowed hosts. `listed`: value of `LUCIUS_WEBHOOK_HOSTS`. `lookup`: resolver of names. Default: the
-        machine's resolver.
+        """Sets the allowed hosts. `listed` is the value of `LUCIUS_WEBHOOK_HOSTS`.
+
+        `lookup` is the resolver of names. Default: the machine's resolver.
         """
         self._policy = AddressPolicy(listed)
         self._lookup = lookup
@@ -204,7 +205,7 @@ class HttpWebhookSender:
     def _session(
         self, policy: AddressPolicy, target: Target, tenant: str, allowance: Allowance
     ) -> aiohttp.ClientSession:
-        """Makes the session of one try: two endpoints share no connection, no cookie and no proxy of the machine."""
+        """Makes the session of one try. Two endpoints share no connection, no cookie and no proxy of the machine."""
         lookup = self._lookup or partial(self._lookups.of, tenant)
         connector = aiohttp.TCPConnector(
             resolver=CheckedResolver(policy, target, lookup), use_dns_cache=False, force_close=True
@@ -241,8 +242,8 @@ def _class_of(wrong: Exception) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """Returns the requested wait: seconds, or a time relative to the response's `Date` (RFC 9110, 10.2.3). None if the
-    header is neither.
+    """Returns the requested wait, from seconds or from a time relative to the response's `Date` (RFC 9110, 10.2.3).
+    None for any other header.
     """
     text = headers.get("Retry-After", "").strip()
     if _SECONDS.fullmatch(text):

@@ -56,7 +56,7 @@ def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[
 def history_of(document: Mapping[str, Any]) -> tuple[Record, list[Event]]:
     """Returns the rows and events of an audit bundle (the inverse of `bundle`), without columns that no bundle has.
 
-    Raises KeyError, TypeError and ValueError if the document is not such a bundle. Checks no digest and no hash.
+    Raises KeyError, TypeError and ValueError if the document is not an audit bundle. Checks no digest and no hash.
     """
     if document["format"] != FORMAT:
         raise ValueError(f"the audit bundle has format {document['format']!r}, not {FORMAT}")

@@ -117,7 +117,7 @@ class RelatedJob(Response):
 
 
 class DependencyPage(Response):
-    """All dependencies of a job, and a page of the jobs that depend on it."""
+    """All dependencies of a job, and a page of the jobs that depend on the job."""
 
     jobId: JobId
     dependencies: list[RelatedJob]

@@ -181,7 +181,9 @@ def explain(
 
 
 def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
-    """Returns the text about the jobs that a job waits for. If all have ended, LUCIUS is still counting their ends."""
+    """Returns the text about the jobs that a job waits for. If all have ended, the job waits for the check of its
+    dependencies.
+    """
     if not missing:
         return f"the check of its {depends_on} dependencies"
     named = [f"{job_id} ({job.status})" for job_id, job in missing[:_NAMED] if job is not None]
@@ -201,7 +203,7 @@ def _stopped_by(record: Record, step: Step | None, standing: QueuePosition | Non
 
 
 def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None:
-    """Returns the cause that delays the job without a failure; None if there is none."""
+    """Returns the cause that delays the job without a failure; None if nothing delays the job."""
     if record.job.status is JobStatus.THROTTLED:
         return "THROTTLED"
     if record.job.status is JobStatus.PAUSED:
@@ -226,7 +228,7 @@ def _ahead(directives: int) -> str:
 
 
 def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, datetime | None, str]:
-    """Returns the condition that the job waits for, since when, until when, and the consequence."""
+    """Returns the condition that the job waits for, the start of the wait, its time limit, and the consequence."""
     job, timings = record.job, step.timings
     attempt = f"attempt {step.attempt_no} of {timings.max_attempts} of step {step.step_id}"
     match step.status:

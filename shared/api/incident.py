@@ -100,12 +100,12 @@ class IncidentPage(Response):
 
 
 def incident(row: core.Incident) -> Incident:
-    """Makes an item of a list."""
+    """Makes an incident as an item of a list."""
     return Incident.of(row, **_members(row))
 
 
 def incident_detail(row: core.Incident, log: Sequence[core.IncidentEntry]) -> IncidentDetail:
-    """Makes one incident with its log."""
+    """Makes an incident with its log."""
     return IncidentDetail.of(row, **_members(row), log=[IncidentLogEntry.of(entry) for entry in log])
 
 

@@ -254,8 +254,8 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
 
 
 def _reads(before: Event | None, event: Event) -> int:
-    """Returns the number of reads for the event after `before`: none if a reply follows a recent commit of the same
-    process.
+    """Returns the number of reads for the event after `before`. The number is 0 if a reply follows a recent commit of
+    the same process.
     """
     known = before is not None and (before.type in REPLY_EVENTS or _by_result(before))
     if known and before is not None and event.type in REPLY_EVENTS and event.at - before.at < _RECENT:
@@ -265,7 +265,7 @@ def _reads(before: Event | None, event: Event) -> int:
 
 
 def _by_result(event: Event) -> bool:
-    """Returns whether the event recorded an attempt in a RESULT's transaction."""
+    """Returns True if the event recorded an attempt in a RESULT's transaction."""
     return event.type == EventType.ATTEMPT_RECORDED and event.source != "dispatch"
 
 

@@ -86,8 +86,9 @@ def usage_sum(used: Sum) -> UsageSum:
 
 
 def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, now: datetime) -> SeenSource:
-    """Makes the response about a source. `admission` is the tenant's admission state; None if the tenant has no
-    admission state, so its sources are not counted.
+    """Makes the response about a source. `admission` is the tenant's admission state.
+
+    `admission` is None if the tenant has no admission state. The sources of the tenant are then not counted.
     """
     row = replace(row, last_at=max(row.first_at, row.last_at))
     gate = Gate(GateKind.SOURCE, tenant, row.name)

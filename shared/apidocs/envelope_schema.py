@@ -102,7 +102,9 @@ def _rules(registry: Registry, at: str) -> JsonObject:
 
 
 def _payload(protocol: Protocol, at: str) -> JsonObject:
-    """Returns the schema of a payload: parts by step id; for a protocol with one step, also its part alone."""
+    """Returns the schema of a payload, which has one part for each step id. For a protocol with one step, the payload
+    can also be the part alone.
+    """
     steps = [step.step_id for step in protocol.definition.steps]
     parts: JsonObject = {
         step: {"$ref": f"{at}{_name(protocol, step)}"} if step in protocol.schemas else {"type": "object"}

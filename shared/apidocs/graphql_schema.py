@@ -46,9 +46,7 @@ def root_field(
     model: type[BaseModel] | None = None,
     description: str | None = None,
 ) -> RootField:
-    """Makes the field of a route. A path parameter becomes `id`; headers and the parameters in `without` are
-    left out.
-    """
+    """Makes the field of a route. A path parameter becomes `id`. Leaves out headers and the parameters in `without`."""
     found = model or route.responses[200]
     assert isinstance(found, type)
     assert issubclass(found, BaseModel)
@@ -111,7 +109,7 @@ def _object(name: str, schema: JsonObject, components: JsonObject) -> str:
 
 
 def _type(schema: JsonObject, components: JsonObject) -> tuple[str, bool]:
-    """Returns the type, and whether it can be null."""
+    """Returns the type, and True if the type can be null."""
     if "anyOf" in schema:
         others = [each for each in schema["anyOf"] if each != {"type": "null"}]
         of = _type(others[0], components)[0] if len(others) == 1 else "JSON"
@@ -134,7 +132,7 @@ def _type(schema: JsonObject, components: JsonObject) -> tuple[str, bool]:
 
 
 def _has_fields(schema: JsonObject) -> bool:
-    """Returns whether all fields are declared: otherwise a selection would leave out the undeclared fields."""
+    """Returns True if all fields are declared. Otherwise a selection leaves out the undeclared fields."""
     return "properties" in schema and not schema.get("additionalProperties")
 
 
@@ -146,5 +144,5 @@ def _named_by(schema: Any) -> list[str]:
 
 
 def _quoted(description: str, indent: str) -> str:
-    """Formats a description before its subject; every JSON string is a valid GraphQL string."""
+    """Formats a description before its subject, since every JSON string is a valid GraphQL string."""
     return f"{indent}{json.dumps(' '.join(description.split()), ensure_ascii=False)}\n" if description else ""

@@ -48,7 +48,7 @@ def reply(kind: ReplyType) -> JsonObject:
 
 
 def legacy_ack() -> JsonObject:
-    """Returns the older form of an ACK: no `type`, and `status` ACKED."""
+    """Returns the older form of an ACK, without `type` and with `status` ACKED."""
     document = reply("ACK")
     del document["properties"]["type"]
     document["properties"]["status"] = {"const": "ACKED"}
@@ -57,7 +57,7 @@ def legacy_ack() -> JsonObject:
 
 
 def legacy_result() -> JsonObject:
-    """Returns the older form of a failed RESULT: no `type`, `status` FAILED and a `failure_class`."""
+    """Returns the older form of a failed RESULT, without `type`, with `status` FAILED and a `failure_class`."""
     document = reply("RESULT")
     document["properties"]["status"] = {"const": "FAILED"}
     document["properties"]["failure_class"] = {

@@ -12,7 +12,7 @@ from shared.refusals import Refused
 
 
 class ProblemCode(StrEnum):
-    """`code` of a problem (RFC 9457): stable, even if the words of `detail` change."""
+    """`code` of a problem (RFC 9457). The code is stable, even if the text of `detail` changes."""
 
     status: int
     meaning: str

@@ -106,13 +106,13 @@ class Route:
     successor: str | None = None
 
     def __call__(self, handler: _Handler) -> _Handler:
-        """Declares this route on `handler`, which may have several. Returns the handler."""
+        """Declares this route on `handler`, which can have several routes. Returns the handler."""
         handler.__dict__["routes"] = (*routes_of(handler), self)
         return handler
 
     @property
     def moves(self) -> bool:
-        """Returns whether the route's caller must have the right to change the jobs that the route reads (R24)."""
+        """Returns True if the route's caller must have the right to change the jobs that the route reads (R24)."""
         return self.method != "GET" and not self.only_reads
 
     @property
@@ -125,5 +125,5 @@ class Route:
 
 
 def routes_of(handler: Callable[..., Any]) -> tuple[Route, ...]:
-    """Returns the routes that a handler declares, the decorator nearest to it first."""
+    """Returns the routes that a handler declares. The decorator nearest to the handler comes first."""
     return getattr(handler, "routes", ())

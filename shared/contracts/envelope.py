@@ -83,7 +83,7 @@ _LabelName = Annotated[str, AfterValidator(_one_line), Field(max_length=_MAX_LAB
 
 
 def _few_labels(value: Any) -> Any:
-    """Refuses too many labels before the model would report each invalid one."""
+    """Refuses too many labels, before the model would report each invalid label."""
     if isinstance(value, dict) and len(value) > MAX_LABELS:
         raise ValueError(f"must have at most {MAX_LABELS} labels")
     return value
@@ -102,7 +102,7 @@ _ZONE = {"pattern": r"([Zz]|[+-]\d{2}:\d{2})$"}
 
 
 def _instant(value: Any) -> Any:
-    """Parses a time from text with a zone; a number would be ambiguous."""
+    """Parses a time from text with a zone. Refuses a number, which has no unit."""
     if value is None:
         return None
     if not isinstance(value, str | datetime):

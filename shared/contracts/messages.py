@@ -1,7 +1,7 @@
 """Messages on Service Bus: directives and replies (R46).
 
-`jobId` and `stepId` are camelCase, all other names snake_case. Unknown fields are ignored, so either side can add
-fields.
+The names `jobId` and `stepId` are camelCase, and all other names are snake_case. Unknown fields are ignored, so either
+side can add fields.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Reply(BaseModel):
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """Returns the additional content of a RESULT as JSON; None if there is none."""
+        """Returns the additional content of a RESULT as JSON; None if the RESULT has none."""
         given = {name: getattr(self, name) for name in RESULT_CONTENT}
         if self.output_ref is not None:
             given["output_ref"] = self.output_ref.model_dump()

@@ -1,1 +1,3 @@
-"""The interfaces that operations need; `shared.adapters` implements them, `shared.wiring` chooses."""
+"""The interfaces that operations need. `shared.adapters` implements them, and `shared.wiring` selects the
+implementations.
+"""

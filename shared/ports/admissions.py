@@ -92,7 +92,7 @@ class QuotaDirectory(Protocol):
         """Returns the version of each group by the group's name. Versions can only be compared for equality."""
 
     async def group(self, name: str) -> DirectoryRows:
-        """Returns the rows of one group; empty if there are none."""
+        """Returns the rows of one group, which can be empty."""
 
     async def groups(self) -> dict[str, DirectoryRows]:
         """Returns all rows by the names of their groups."""
@@ -101,13 +101,13 @@ class QuotaDirectory(Protocol):
         """Returns all rows."""
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        """Adds a tenant that has quotas of its own from now on. Writes nothing if the tenant is already there.
+        """Adds a tenant that has quotas of its own from now on. Writes nothing if the directory already has the tenant.
 
         Raises Contended, Undecodable.
         """
 
     async def remove_tenant(self, tenant: str) -> None:
-        """Removes a tenant. Writes nothing if the tenant is not there. Raises Contended, Undecodable."""
+        """Removes a tenant. Writes nothing if the directory does not have the tenant. Raises Contended, Undecodable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         """Writes a quota's limits for every tenant. `rule` None removes the limits."""
@@ -120,13 +120,14 @@ class QuotaDirectory(Protocol):
 
 
 class AdmissionStates(QuotaDirectory, Protocol):
-    """The admission state and the waiting queues of a tenant, in the partition of its index; and the directory.
+    """The admission state and the waiting queues of a tenant, in the partition of the tenant's index, and the directory
+    of quotas.
 
     Each method raises LedgerUnavailable.
     """
 
     async def read(self, tenant: str) -> StoredAdmission | None:
-        """Reads the state. None if the tenant has none yet."""
+        """Reads the state. None if the tenant has no state yet."""
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
         """Returns the first jobs of a queue, in order."""
@@ -136,7 +137,7 @@ class AdmissionStates(QuotaDirectory, Protocol):
     ) -> list[Freed]:
         """Returns FREED rows of the tenant by job id, after `after`.
 
-        `unread` collects the keys of rows that cannot be decoded. If None, such a row raises Undecodable.
+        `unread` collects the keys of rows that cannot be decoded. If `unread` is None, such a row raises Undecodable.
         """
 
     async def drop_freed(self, tenant: str, job_id: str) -> None:
@@ -151,4 +152,4 @@ class AdmissionStates(QuotaDirectory, Protocol):
         """
 
     async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
-        """Deletes these entries, at most 100, all or none. Raises Conflict if one was already deleted."""
+        """Deletes these entries, at most 100, all or none. Raises Conflict if an entry was already deleted."""

@@ -32,8 +32,8 @@ class BulkKey:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkSlot:
-    """One of a tenant's slots. Each RUNNING bulk operation has a slot, and keeps the slot after its end until another
-    bulk operation takes it.
+    """One of a tenant's slots. Each RUNNING bulk operation has a slot. After the bulk operation has ended, the slot
+    stays until another bulk operation takes the slot.
     """
 
     #: number of the slot, from 0 on
@@ -46,7 +46,9 @@ class BulkSlot:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkWrite:
-    """A bulk operation and changed rows, written in one transaction. At most 99 rows besides the operation's own."""
+    """A bulk operation and changed rows, written in one transaction. The transaction has at most 99 rows besides the
+    operation's own row.
+    """
 
     before: StoredBulk
     after: Bulk
@@ -78,7 +80,8 @@ class Bulks(Protocol):
     ) -> None:
         """Creates the bulk operation with its first items, in `slot` as it was read.
 
-        Raises AlreadyExists or Conflict if the key is used, or another bulk operation has taken the slot since.
+        Raises AlreadyExists or Conflict if the key is used, or if another bulk operation has taken the slot since the
+        read.
         """
 
     async def slots(self, tenant: str) -> list[BulkSlot]:
@@ -105,7 +108,9 @@ class Bulks(Protocol):
         """Returns bulk operations, newest first, after the id `after`."""
 
     async def remove(self, bulk: Bulk, *, limit: int) -> bool:
-        """Deletes up to `limit` rows of an ended bulk operation, its own row last. Returns whether all are deleted."""
+        """Deletes up to `limit` rows of an ended bulk operation, its own row last. Returns True if all rows are
+        deleted.
+        """
 
     async def due(self, *, now: datetime, limit: int, after: DueBulk | None = None) -> list[DueBulk]:
         """Returns the due bulk operations of all tenants, the earliest first, after `after`."""

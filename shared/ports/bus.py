@@ -15,7 +15,7 @@ class DirectivePublisher(Protocol):
     """Publishes directives to their topics."""
 
     async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
-        """Sends to the topic of the directive's lane. Time to live None means the topic's default. Raises
+        """Publishes the directive to the topic of its lane. Time to live None means the topic's default. Raises
         PublishUnavailable.
         """
 
@@ -34,17 +34,17 @@ class AdmissionCalls(Protocol):
         breaker_of: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Calls for an admission now or at the given time. A repeated call costs one check. `breaker_of`: id of a
-        quota.
+        """Sends a call for an admission now or at the given time. A repeated call costs one check. `breaker_of` is the
+        id of a quota.
 
         Raises BusUnavailable.
         """
 
     async def call_allocation(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
-        """Calls for an allocation of a quota over all tenants at the given time, unless one started after `since`
-        (R54).
+        """Sends a call for an allocation of a quota over all tenants at the given time (R54).
 
-        Default of `since`: the given time. Raises BusUnavailable.
+        The call has no effect if an allocation started after `since`. Default of `since`: the given time. Raises
+        BusUnavailable.
         """
 
 
@@ -94,9 +94,9 @@ class DeadReplies(Protocol):
         """
 
     async def drain(self, lane: int | None, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
-        """Passes each message to `take`, up to a limit, and removes the messages for which `take` returns `True`. Other
-        messages stay.
+        """Calls `take` with each message, up to a limit, and removes the messages for which `take` returns `True`.
+        Other messages stay.
 
-        Returns `False` if the limit was reached, so that there may be more. An error of `take` ends the drain and is
-        raised; that message stays. Raises BusUnavailable.
+        Returns `False` if the limit was reached, since more messages can be waiting. An error of `take` ends the drain
+        and is raised, and its message stays. Raises BusUnavailable.
         """

@@ -38,7 +38,7 @@ def ended_at(job: Job) -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class DeadRow:
-    """A DEAD row: the columns by which lists are filtered. The job has all others."""
+    """A DEAD row, with the columns by which lists are filtered. The job has all other columns."""
 
     job_id: str
     tenant_id: str
@@ -57,16 +57,17 @@ class DeadLetters(Protocol):
     async def dead_letters(
         self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
     ) -> list[DeadRow]:
-        """Returns a tenant's DEAD rows, newest failure first, after the cursor `after`: one query of at most 1,000
-        rows.
+        """Returns a tenant's DEAD rows, newest failure first, after the cursor `after`. Makes one query of at most
+        1,000 rows.
 
-        `since`: leaves out jobs that ended before that time.
+        Leaves out jobs that ended before `since`.
         """
 
     async def end_dead_letter(
         self, job: Job, state: LetterState, settlement: Settlement | None = None
     ) -> LetterState | None:
-        """Deletes the DEAD row and records its end in LIST: `state`, or the earlier one. Idempotent.
+        """Deletes the DEAD row and records `state` in LIST, unless LIST has an earlier state of the dead letter.
+        Idempotent.
 
         With `settlement`, the same transaction closes the job's open incident. Returns None and changes nothing if LIST
         does not have the job's failure yet, or no longer has the job. Raises Contended after a conflict at every try.

@@ -31,19 +31,21 @@ class Orchestrations(Protocol):
     """Calls to the durable engine."""
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
-        """Starts the job's orchestration. An existing one is not changed. Raises OrchestrationUnavailable."""
+        """Starts the job's orchestration. Does not change an existing orchestration. Raises OrchestrationUnavailable.
+        """
 
     async def look_up(self, instance_id: str) -> Instance:
         """Returns the state of an instance. Raises OrchestrationUnavailable."""
 
     async def terminate(self, instance_id: str, reason: str) -> None:
-        """Requests that the engine ends an instance that may be stuck. Does nothing if it does not exist or has ended.
+        """Requests that the engine ends an instance that may be stuck. Does nothing if the instance does not exist or
+        has ended.
 
         Raises OrchestrationUnavailable.
         """
 
     async def purge(self, instance_id: str) -> bool:
-        """Deletes the history of an ended instance. Returns `False` if it has not ended. Raises
+        """Deletes the history of an ended instance. Returns `False` if the instance has not ended. Raises
         OrchestrationUnavailable.
         """
 

@@ -12,11 +12,11 @@ class Clock(Protocol):
     """The current time."""
 
     def now(self) -> datetime:
-        """Returns the time as an aware datetime in UTC."""
+        """Returns the time as a timezone-aware datetime in UTC."""
 
 
 class Callers(Protocol):
-    """Identifies the callers of requests."""
+    """The identification of callers by their requests."""
 
     async def caller(self, authorization: str | None) -> Caller:
         """Returns the caller by the `Authorization` header. Raises TokenMissing, TokenInvalid, TenantMissing,
@@ -34,8 +34,8 @@ class ConfigurationStore(Protocol):
     """Store of settings that can change while the app runs."""
 
     async def version(self) -> str | None:
-        """Returns a value that changes when the keys must be read again; None means always. Raises
-        ConfigurationUnavailable.
+        """Returns a value that changes when the keys must be read again. None means that the keys must always be read.
+        Raises ConfigurationUnavailable.
         """
 
     async def read(self) -> dict[str, str]:

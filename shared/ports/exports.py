@@ -25,8 +25,8 @@ class LedgerExports(Protocol):
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
         """Continues the incomplete export, or starts the export of the day. Returns the export if it is now complete.
 
-        None if the export needs another call, or the day already has its export. Raises ExportLate for a dropped
-        export.
+        Returns None if the export needs another call, or the day already has its export. Raises ExportLate for a
+        dropped export.
         """
 
     async def remove_before(self, before: datetime) -> None:

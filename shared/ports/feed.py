@@ -57,7 +57,7 @@ class FeedEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class FeedWrite:
-    """Events after `head`, and the resulting positions of their jobs in the feed: one transaction."""
+    """Events after `head`, and the resulting positions of their jobs in the feed, written in one transaction."""
 
     tenant: str
     head: Head
@@ -88,11 +88,11 @@ class Feed(Protocol):
     async def head(self, tenant: str) -> Head: ...
 
     async def read_seen(self, tenant: str, job_id: str) -> int:
-        """Returns the number of the job's last EVENT row in the feed; 0 if the feed has none."""
+        """Returns the number of the job's last EVENT row in the feed; 0 if the feed has no EVENT row of the job."""
 
     async def write(self, write: FeedWrite) -> Head:
-        """Writes atomically, under HEAD's ETag. Raises Conflict if HEAD changed or a job of `new` has a row;
-        LedgerRefused.
+        """Writes atomically, under HEAD's ETag. Raises Conflict if HEAD changed, or if a job of `new` already has a
+        row. Raises LedgerRefused.
         """
 
     async def forget(self, tenant: str, job_id: str) -> None:

@@ -29,8 +29,8 @@ class Heads(Protocol):
     async def list_days(
         self, tenant: str, first: date, last: date, *, after: str = "", limit: int
     ) -> list[tuple[str, DayHead]]:
-        """Returns heads of the days from `first` to `last`, after the position `after`, by day and name; each with its
-        position.
+        """Returns heads of the days from `first` to `last` with their positions, by day and name, after the position
+        `after`.
         """
 
     async def remove_before(self, tenant: str, day: date, *, limit: int) -> int:

@@ -75,14 +75,15 @@ class Hooks(Protocol):
     async def write(self, write: HookWrite) -> Head | None:
         """Writes all rows or none. Returns the new HEAD if it was written.
 
-        Raises Conflict if HEAD, the webhook or a delivery has changed, or a new one exists already; LedgerRefused.
+        Raises Conflict if HEAD, the webhook or a delivery has changed, or if a new row exists already. Raises
+        LedgerRefused.
         """
 
     async def log(self, tenant: str, hook_id: str, *, after: int, limit: int) -> list[HookEntry]:
         """Returns entries in the order of their numbers, after `after`."""
 
     async def hooks_with_log(self, tenant: str) -> list[str]:
-        """Returns the ids of webhooks with a log, including deleted ones."""
+        """Returns the ids of webhooks with a log, including deleted webhooks."""
 
     async def drop_log(
         self, tenant: str, hook_id: str, *, to: int | None = None, before: datetime | None = None, limit: int
@@ -103,10 +104,10 @@ class Hooks(Protocol):
         due_before: datetime | None = None,
         limit: int,
     ) -> list[StoredDelivery]:
-        """Returns waiting deliveries, the oldest event first, after `after`. Without a webhook, returns those of every
-        webhook, grouped by webhook.
+        """Returns waiting deliveries, the oldest event first, after `after`. Without a webhook, returns the deliveries
+        of every webhook, grouped by webhook.
 
-        `due_before`: only those whose next try was due before that time.
+        With `due_before`, returns only deliveries whose next try was due before that time.
         """
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
@@ -131,7 +132,7 @@ class Hooks(Protocol):
     ) -> DeliveryPosition | None:
         """Deletes deliveries of `list_ended` that ended before that time, after `after`, at most `limit` (up to 100).
 
-        Returns the position of the last one; None if there are no more.
+        Returns the position of the last deleted delivery; None if no deliveries are left.
         """
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:

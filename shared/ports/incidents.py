@@ -1,5 +1,5 @@
 """Incidents. The tenant's partition has the incidents of jobs. The partition of all tenants has the other incidents,
-and the list of open ones.
+and the list of open incidents.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ class IncidentRow:
 
 
 class Incidents(Protocol):
-    """Incidents. `shared.ports.index.Index` writes those of jobs, with the job's end and its dead letter's end.
+    """Incidents. `shared.ports.index.Index` writes the incidents of jobs, together with the job's terminal state or the
+    state of its dead letter.
 
     Each method raises LedgerUnavailable. Lists are sorted by the opening time of an incident.
     """
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
-        """Reads an incident.
+        """Reads an incident. `home` is the tenant of a job's incident, or None for an incident without a job.
 
-        `home`: the tenant of a job's incident, None for others. `opened_at` is used to the millisecond.
+        `opened_at` is used to the millisecond.
         """
 
     async def list_at(self, home: str | None, **page: Unpack[PageRange]) -> list[IncidentRow]:
@@ -43,21 +44,23 @@ class Incidents(Protocol):
         """Lists the tenant's incidents without a job."""
 
     async def list_open(self, **page: Unpack[PageRange]) -> list[IncidentRow]:
-        """Lists every open incident of all tenants, and some that have been closed in the meantime (Race incident,
-        R79).
+        """Lists every open incident of all tenants. The list can also have incidents that were closed in the meantime
+        (Race incident, R79).
         """
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
-        """Adds a job's incident, in any state, to the list of open ones. Idempotent."""
+        """Adds a job's incident, in any state, to the list of open incidents. Idempotent."""
 
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
-        """Deletes an incident from the list of open ones; with `etag`, unless it was added again. Idempotent."""
+        """Deletes an incident from the list of open incidents. With `etag`, does nothing if the incident was added
+        again. Idempotent.
+        """
 
     async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
         """Opens an incident without a job. Returns `False` if an incident of its kind and subject is open, or if this
         incident was opened before.
 
-        `now`: time of its entry in the list of open ones. Default: its opening time.
+        `now` is the time of the entry in the list of open incidents. Default: the opening time of the incident.
         """
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
@@ -66,8 +69,8 @@ class Incidents(Protocol):
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
         """Closes an incident and returns it. Returns an incident that is no longer open unchanged.
 
-        An incident without a job leaves the list of open ones in the same transaction. With `stays`, it stays in the
-        list as a closed one. Raises Contended.
+        An incident without a job leaves the list of open incidents in the same transaction. With `stays`, the incident
+        stays in the list as a closed incident. Raises Contended.
         """
 
     async def list_settled(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:

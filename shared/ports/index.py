@@ -50,7 +50,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRow:
-    """An ACTIVE row: a living job, or an ended one with due actions."""
+    """An ACTIVE row, of a living job or of an ended job with due actions."""
 
     job_id: str
     tenant: str
@@ -170,7 +170,9 @@ class AwakeTenant:
 
 @dataclass(frozen=True, kw_only=True)
 class ListRow:
-    """A LIST row: an item of a tenant's list, as of event `seq`. For a living job, at most one sweep behind JOB."""
+    """A LIST row: an item of a tenant's list, as of event `seq`. The row of a living job can be one sweep older than
+    JOB.
+    """
 
     job_id: str
     tenant_id: str
@@ -211,10 +213,12 @@ class Index(DeadLetters, Purging, Protocol):
     ) -> None:
         """Wakes the tenant, then writes CLAIM, LIST, CORRELATION, ACTIVE and DUE in one transaction.
 
-        `replacing`: an expired idempotency record. If quotas concern the job, the transaction also has its `place` and
-        the change of the `admission`. The transaction has a DEP row for each dependency, and a WAIT row if the job
-        waits for quotas. Raises AlreadyExists or Conflict if the idempotency record exists, or the admission state
-        changed; the caller then reads again.
+        `replacing` is an expired idempotency record. If quotas concern the job, the transaction also has its `place`
+        and the change of the `admission`. The transaction has a DEP row for each dependency, and a WAIT row if the job
+        waits for quotas.
+
+        Raises AlreadyExists or Conflict if the idempotency record exists, or the admission state changed. The caller
+        then reads again.
         """
 
     async def reserve_together(
@@ -225,19 +229,19 @@ class Index(DeadLetters, Purging, Protocol):
     async def close(
         self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
     ) -> bool:
-        """Writes a job's end into the index: deletes ACTIVE, DUE and WAIT, updates LIST, sets the end of the
-        idempotency record, inserts ENDED.
+        """Writes the terminal state of a job into the index. Idempotent.
 
-        For a job that failed permanently it inserts DEAD, and for an incident INCIDENT with the first entry of its log.
-        `counted`: the job's tenant counts jobs, so a FREED row is inserted; returns whether it was. `purged`: earlier
-        ends of the tenant, moved as by `reschedule_clearing` in the same transaction.
+        - Deletes ACTIVE, DUE and WAIT, updates LIST and the idempotency record, and inserts ENDED.
+        - Inserts DEAD for a job that failed permanently, and INCIDENT with the first entry of its log for an incident.
+        - Inserts a FREED row if the job's tenant counts jobs (`counted`). Returns True if the row was inserted.
+        - Moves the earlier ENDED rows of the tenant in `purged`, as `reschedule_clearing` does.
 
-        If the store permanently refuses a row, or one does not exist, the job is closed without it, and its ENDED row
-        says `owed`. Idempotent. Raises Contended after a conflict at every try.
+        If the store permanently refuses a row, or a row does not exist, the job is closed without that row. Its ENDED
+        row then has `owed`. Raises Contended after a conflict at every try.
         """
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
-        """Writes each row of a job's end that `close` left out. Returns the keys of rows that are still refused.
+        """Writes each row of an ended job that `close` left out. Returns the keys of rows that are still refused.
         Idempotent.
         """
 
@@ -254,31 +258,33 @@ class Index(DeadLetters, Purging, Protocol):
         succeeded: bool = True,
         freed: Freed | None = None,
     ) -> None:
-        """Writes ACTIVE with its new place, DUE at `check_at`, and inserts or deletes WAIT, with the change of the
+        """Writes ACTIVE with its new place and DUE at `check_at`, and inserts or deletes WAIT, with the change of the
         admission state.
 
-        `settled`: the job whose DEP row for this one is deleted; unless it `succeeded`, a DEPFAILED row replaces it.
-        Without an admission state, the write is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended.
+        `settled` is the job whose DEP row for this job is deleted. If `settled` did not succeed, a DEPFAILED row
+        replaces the DEP row. Without an admission state, the write is under ACTIVE's ETag. `freed` is the FREED row of
+        a job that has ended.
+
         Raises Conflict or AlreadyExists if a row has changed or does not exist.
         """
 
     async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
-        """Writes the new places of several jobs of one tenant in one transaction with the change of the admission
-        state.
+        """Writes the new places of several jobs of one tenant, and the change of the admission state, in one
+        transaction.
 
         Writes ACTIVE, DUE and WAIT of each job. No job may occur twice. Raises errors as `move_place` does.
         """
 
     async def list_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        """Returns the ids of jobs that wait for the end of this job, in order, after `after`."""
+        """Returns the ids of jobs that wait until this job has ended, in order, after `after`."""
 
     async def list_failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         """Returns the ids of jobs that waited for this job, which did not succeed, in order, after `after`. Some of
-        them may be deleted.
+        these jobs may be deleted.
         """
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
-        """Returns whether `dependant` waits for the end of `job_id`."""
+        """Returns True if `dependant` waits until `job_id` has ended."""
 
     async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
         """Deletes the DEP row of a job that no longer waits, and inserts a DEPFAILED row unless `job_id` `succeeded`.
@@ -291,13 +297,13 @@ class Index(DeadLetters, Purging, Protocol):
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         """Changes the time of the sweeper's next check, in ACTIVE and DUE in one transaction.
 
-        Does nothing if the row does not exist, or `check_at` differs from `active`: another sweep moved it.
+        Does nothing if the row does not exist, or if another sweep changed `check_at` since `active` was read.
         """
 
     async def restore_waiting(self, active: ActiveRow) -> bool:
-        """Writes the lost WAIT row of a job in its waiting queue again. Returns whether the row was lost.
+        """Writes the lost WAIT row of a job in its waiting queue again. Returns True if the row was lost.
 
-        Does nothing if the job moved since `active` was read.
+        Does nothing if the job changed since `active` was read.
         """
 
     async def list_active(
@@ -305,7 +311,7 @@ class Index(DeadLetters, Purging, Protocol):
     ) -> list[ActiveRow]:
         """Returns active jobs in the order of their ids, after the id `after`.
 
-        `unread` collects the keys of rows that cannot be decoded. If None, such a row raises Undecodable.
+        `unread` collects the keys of rows that cannot be decoded. If `unread` is None, such a row raises Undecodable.
         """
 
     async def refresh_listing(
@@ -313,7 +319,7 @@ class Index(DeadLetters, Purging, Protocol):
     ) -> None:
         """Updates LIST, and ACTIVE's columns about the job, to the state of a living job.
 
-        Does nothing if the row moved since `active` was read.
+        Does nothing if the row changed since `active` was read.
         """
 
     async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
@@ -322,7 +328,7 @@ class Index(DeadLetters, Purging, Protocol):
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
         """Marks a tenant without active jobs as asleep until the next of its ENDED rows is due, or its next POST.
 
-        Race sleep: does nothing if the tenant has posted since `awake` was read.
+        Does nothing if the tenant has posted since `awake` was read (Race sleep).
         """
 
     async def read_position(self, share: int) -> SweepPosition:
@@ -338,8 +344,8 @@ class Index(DeadLetters, Purging, Protocol):
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         """Deletes CLAIM, ACTIVE, DUE, WAIT and LIST of a job that was never created, in one transaction. Idempotent.
 
-        Inserts ENDED, since the tombstone is cleared like any other job. `counted`: inserts FREED too, as `close` does;
-        returns whether it did. Raises Contended.
+        Inserts ENDED, since the tombstone is cleared like any other job. With `counted`, inserts FREED as `close` does.
+        Returns True if FREED was inserted. Raises Contended.
         """
 
     async def due_for_clearing(
@@ -351,7 +357,8 @@ class Index(DeadLetters, Purging, Protocol):
         """Moves the ENDED row to another time. Does nothing if the row does not exist."""
 
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
-        """Wakes the tenant, and writes ENDED rows of these ended jobs, at most 50, each due at its time.
+        """Wakes the tenant, and writes the ENDED rows of these ended jobs, each due at its time. The maximum is 50
+        jobs.
 
         The jobs' LIST rows record this clearing. Does nothing if one of the LIST rows does not exist.
         """
@@ -360,19 +367,21 @@ class Index(DeadLetters, Purging, Protocol):
         """Deletes the ENDED row of a job that is completely cleared. Idempotent."""
 
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        """Deletes the idempotency record under its ETag, so that a request that replaces it wins."""
+        """Deletes the idempotency record under its ETag. A request that replaces the record at the same time has
+        precedence.
+        """
 
     async def delete_listing(self, job: Job, archived_at: datetime | None = None) -> None:
         """Deletes LIST, CORRELATION, DEAD, DEPFAILED and INCIDENT with its log. Idempotent.
 
-        `archived_at`: ARCHIVED replaces LIST, unless the creation of the job was withdrawn.
+        With `archived_at`, ARCHIVED replaces LIST, unless the creation of the job was withdrawn.
         """
 
     async def list_jobs(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
-        """Returns a tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000
-        rows.
+        """Returns a tenant's jobs, newest first, created from `since` on and before `until`. Makes one query of at most
+        1,000 rows.
 
-        There is no other filter, since with one the store could read an unlimited number of rows for a page.
+        There is no other filter. With another filter, the store could read an unlimited number of rows for a page.
         """
 
     async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
@@ -390,9 +399,10 @@ class Index(DeadLetters, Purging, Protocol):
     async def list_correlated(
         self, tenant: str, correlation_id: str, *, after: str | None, limit: int
     ) -> list[ListRow]:
-        """Returns a tenant's jobs with this correlation id, as `list_jobs` does: one query, and one read for each job.
+        """Returns a tenant's jobs with this correlation id, as `list_jobs` does. Makes one query, and one read for each
+        job.
 
-        Jobs of an earlier release have no row that leads to them. Raises LedgerUnavailable.
+        Jobs of an earlier release are not found. Raises LedgerUnavailable.
         """
 
     async def tenants(self) -> list[str]:

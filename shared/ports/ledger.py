@@ -1,4 +1,4 @@
-"""The ledger, with one partition per job; and the archive of ended jobs."""
+"""The ledger, with one partition per job, and the archive of ended jobs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Ledger(Protocol):
         """
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
-        """Returns the number of the job's last event, and whether the job has ended; None if the job does not exist.
+        """Returns the number of the job's last event, and True if the job has ended. None if the job does not exist.
 
         Reads two columns of one row.
         """
@@ -58,11 +58,12 @@ class Ledger(Protocol):
     async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
         """Writes JOB, the changed steps, and the events, under JOB's ETag.
 
-        Raises Conflict if the job moved since `before`, LedgerRefused.
+        Raises Conflict if the job changed since `before`. Raises LedgerRefused.
         """
 
     async def remove(self, stored: Stored, archived: ArchivedRow | None = None) -> None:
-        """Deletes JOB and STEPs under JOB's ETag, then all other rows of the partition. `archived` replaces them.
+        """Deletes JOB and STEPs under JOB's ETag, then all other rows of the partition. `archived` replaces the deleted
+        rows.
 
         Raises Conflict.
         """
@@ -71,13 +72,14 @@ class Ledger(Protocol):
         """Returns the row of an archived job; None if the job is not archived."""
 
     async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:
-        """Deletes all rows and long texts of a job whose JOB row is deleted; `with_archived`: also its ARCHIVED row.
+        """Deletes all rows and long texts of a job whose JOB row is deleted. With `with_archived`, also deletes its
+        ARCHIVED row.
 
         Idempotent.
         """
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
-        """Returns the event with this `cause_id` if it was committed."""
+        """Returns the event with this `cause_id`. None if no such event was committed."""
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         """Returns events in order, after number `after_seq`."""
@@ -90,7 +92,7 @@ class Archive(Protocol):
         """Writes a blob, or replaces it."""
 
     async def read(self, name: str, limit: int) -> bytes:
-        """Returns the first `limit` bytes of a blob. Raises DataLost if it does not exist."""
+        """Returns the first `limit` bytes of a blob. Raises DataLost if the blob does not exist."""
 
     async def remove(self, prefix: str, *, limit: int) -> bool:
-        """Deletes at most `limit` blobs with this prefix. Returns whether there may be more. Idempotent."""
+        """Deletes at most `limit` blobs with this prefix. Returns True if more blobs can be left. Idempotent."""

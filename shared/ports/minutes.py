@@ -1,4 +1,6 @@
-"""Counts of the last hour by minute: one row per minute, and rows of processes that are not added to one yet."""
+"""Counts of the last hour by minute. Each minute has one row, and the rows of processes that are not yet added to this
+row.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from shared.core.overview.minutes import MinuteCounts
 
 
 class Minutes(Protocol):
-    """Counts of minutes; see `shared.core.overview.minutes`."""
+    """Counts of minutes (`shared.core.overview.minutes`)."""
 
     async def add(self, counts: Mapping[datetime, MinuteCounts], writer: str) -> None:
-        """Writes the counts of one process by minute. `writer`: new for each call. Raises LedgerUnavailable."""
+        """Writes the counts of one process by minute. `writer` is new for each call. Raises LedgerUnavailable."""
 
     async def read(self, since: datetime) -> dict[datetime, MinuteCounts]:
         """Returns the counts of the minutes from `since` on, in order. Rows that cannot be read are left out.

@@ -22,7 +22,7 @@ class Purging(Protocol):
     """The part of the index that deletes a tenant. Each method raises LedgerUnavailable."""
 
     async def list_job_rows(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
-        """Returns the rows that lead to jobs, after the row `after`. Several can lead to the same job."""
+        """Returns the rows that lead to jobs, after the row `after`. Several rows can lead to the same job."""
 
     async def drop_listed(self, tenant: str, listed: ListedJob) -> None:
         """Deletes rows that lead to jobs. Idempotent."""
@@ -35,6 +35,6 @@ class Purging(Protocol):
         """
 
     async def forget_tenant(self, tenant: str, now: datetime) -> bool:
-        """Deletes the tenant from `tenants`. Returns whether it is deleted; `False` if it posted within the
-        last hour.
+        """Deletes the tenant from `tenants`. Returns True if the tenant is deleted, and False if the tenant posted
+        within the last hour.
         """

@@ -56,17 +56,17 @@ class RejectedMessages(Protocol):
     """The store of messages that would otherwise block their lane. Each method raises LedgerUnavailable."""
 
     async def quarantine(self, message: RejectedMessage) -> None:
-        """Stores a rejected message. Idempotent: the mark of a redrive stays."""
+        """Stores a rejected message. Idempotent. The mark of a redrive stays."""
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        """Reads a message. None if there is no such message. Raises DataLost if its body is lost."""
+        """Reads a message. None if the message does not exist. Raises DataLost if its body is lost."""
 
     async def list_days(
         self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
     ) -> list[Rejection]:
         """Lists messages received from the first to the last day (UTC), newest first, after the id `after`.
 
-        `tenant`: only messages of this tenant. Default: all.
+        With `tenant`, lists only messages of this tenant. Default: all tenants.
         """
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
@@ -119,7 +119,7 @@ def _parts(id_: str) -> tuple[int, str]:
 
 
 def tenant_named_in(body: str) -> str | None:
-    """Returns the normalised tenant that a rejected message names. None if it names no valid tenant."""
+    """Returns the normalised tenant that a rejected message names. None if the message names no valid tenant."""
     try:
         value = parse_json(body.encode("utf-8"))
     except ValueError:

@@ -31,10 +31,12 @@ class Kept(Protocol):
     """Files that are created once and never change. Each method raises LedgerUnavailable."""
 
     async def create(self, name: str, content: AsyncIterable[bytes]) -> bool:
-        """Creates the file completely. Returns `False` if the file already exists; the existing file stays."""
+        """Creates the file completely. Returns `False` if the file already exists, and does not change the existing
+        file.
+        """
 
     async def read(self, name: str, *, offset: int = 0, length: int | None = None) -> bytes | None:
-        """Returns a part of the file; no bytes after the end of the file. None if the file does not exist."""
+        """Returns a part of the file, which is empty after the end of the file. None if the file does not exist."""
 
     async def names(self, prefix: str) -> list[str]:
         """Returns the names of the files with this prefix, in order."""

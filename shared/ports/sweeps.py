@@ -37,7 +37,7 @@ class Backlog:
 
 @dataclass
 class WorkCounts:
-    """Work in progress, counted from ACTIVE rows. Exact as of the sweep that compared them with their jobs."""
+    """Counts of work in progress from ACTIVE rows, exact as of the sweep that compared these rows with their jobs."""
 
     #: number of jobs by status
     active: Counter[str] = field(default_factory=Counter)
@@ -75,8 +75,8 @@ class WorkCounts:
 
 
 def version_name(request_type: str, version: int) -> str:
-    """Returns the key of a version in `WorkCounts.versions`. Version 0: a job of an earlier release, whose row has
-    none.
+    """Returns the key of a version in `WorkCounts.versions`. Version 0 means a job of an earlier release, whose row has
+    no version.
     """
     return f"{request_type}:{version}"
 
@@ -113,7 +113,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class SweepPosition:
-    """The position at which a sweep stopped when its time was over; None if the sweep was complete."""
+    """The position at which a sweep stopped when its time limit was reached. None means that the sweep was complete."""
 
     #: tenant whose due jobs come first in the next sweep
     look: str | None = None
@@ -161,7 +161,7 @@ class Heard:
 
     @property
     def has_answered_since(self) -> bool:
-        """Returns whether the service has replied since the sweeper found it silent."""
+        """Returns True if the service has replied since the sweeper found the service silent."""
         since, answered = self.silent_since, self.answered_at
         return since is not None and answered is not None and answered > since
 
@@ -173,7 +173,7 @@ class Answers(Protocol):
         """Records a reply of the service."""
 
     async def mark(self, service: str, silent_since: datetime | None) -> None:
-        """Records the time since which the service is silent; `silent_since` None means that the service is no longer
+        """Records the time since which the service is silent. `silent_since` None means that the service is no longer
         silent.
         """
 
@@ -182,7 +182,7 @@ class Answers(Protocol):
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
-    """Merges the marks of all shares into one, which is as old as the oldest. None if there are no marks."""
+    """Merges the marks of all shares into one mark, which is as old as the oldest. None if no share has a mark."""
     each = list(marks)
     if not each:
         return None

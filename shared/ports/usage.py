@@ -1,4 +1,4 @@
-"""Usage of a tenant's jobs by hour, and the sources that they named (R68): rows in the tenant's partition."""
+"""Usage of a tenant's jobs by hour, and the sources that the jobs named (R68), as rows in the tenant's partition."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Usage(Protocol):
         """Returns the stored rows of the hours from `first` on and before `end`, in order."""
 
     async def put_jobs(self, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> None:
-        """Writes the rollup of a whole hour, replacing an earlier one."""
+        """Writes the rollup of a whole hour, which replaces an earlier rollup."""
 
     async def put_peaks(self, tenant: str, hour: datetime, peaks: Mapping[tuple[str, str], int]) -> None:
         """Writes the peaks, replacing earlier ones."""
@@ -84,10 +84,10 @@ class Usage(Protocol):
     async def write_position(self, share: int, position: FoldPosition) -> None: ...
 
     async def see_source(self, tenant: str, source: SeenSource) -> bool:
-        """Records that a job named the source: as first and last job, or as last job of a known source.
+        """Records that a job named the source, as its first and last job, or as the last job of a known source.
 
-        If the tenant has `MAX_SOURCES`, replaces the least recently used source if its last use was in an earlier hour.
-        Otherwise writes nothing and returns `False`.
+        If the tenant already has `MAX_SOURCES` sources, replaces the least recently used source if its last use was in
+        an earlier hour. Otherwise writes nothing and returns `False`.
         """
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:

@@ -17,23 +17,23 @@ TRY, PROBE, FLOW, CATCH_UP = KINDS = "try", "probe", "flow", "catch_up"
 
 
 class WebhookSender(Protocol):
-    """Posts to URLs that callers named, and to no other network (R86)."""
+    """The sender of requests to URLs that callers named, and to no other network (R86)."""
 
     def check(self, url: str, *, tenant: str) -> None:
-        """Checks the URL without resolving its host. `tenant`: owner of the URL. Raises HookUrlRefused."""
+        """Checks the URL without resolving its host. `tenant` is the owner of the URL. Raises HookUrlRefused."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
-        """Sends one request of at most 10 s, without redirects. A failure is in the result; nothing is raised.
+        """Sends one request of at most 10 s, without redirects. A failure is in the result. Raises nothing.
 
-        `tenant`: owner of the URL, which can use the hosts listed for the tenant. A name that never resolves delays no
-        other tenant.
+        `tenant` is the owner of the URL, which can use the hosts listed for the tenant. A name that never resolves
+        delays no other tenant.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryCall:
-    """A message of the queue: a try of one delivery, a probe of a webhook, or a call to continue with waiting
-    deliveries or past events.
+    """A message of the queue. The message is a try of one delivery, a probe of a webhook, or a call to continue with
+    waiting deliveries or past events.
     """
 
     tenant: str

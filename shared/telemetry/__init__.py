@@ -1,7 +1,4 @@
-"""Log records, metrics and spans (R40).
-
-They contain no payload, no reference and no token.
-"""
+"""Log records, metrics and spans (R40), which contain no payload, no reference and no token."""
 
 from __future__ import annotations
 

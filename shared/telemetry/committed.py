@@ -1,4 +1,4 @@
-"""Log records, metrics and spans of a committed transition: the only module that counts transitions.
+"""Log records, metrics and spans of a committed transition. Only this module counts transitions.
 
 The process that committed a transition reports it after the commit. A retry that finds the transition already committed
 does not report it, so no transition is counted twice. If the process is killed in between, the report is lost.
@@ -42,7 +42,7 @@ def record_transition(before: Record, outcome: Outcome) -> None:
 
 @contextmanager
 def _guarded(job: Job) -> Iterator[None]:
-    """Calls a reporter. The rows are committed, so a fault here must not prevent the rest of the job's end."""
+    """Calls a reporter. A fault of the reporter must not prevent later actions, since the rows are committed."""
     try:
         yield
     except Exception as fault:

@@ -1,4 +1,6 @@
-"""The exporters of spans and metrics: the only module that imports an OpenTelemetry SDK, and only if configured."""
+"""The exporters of spans and metrics. Only this module imports an OpenTelemetry SDK, and only if an exporter is
+configured.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ def configure(environ: Mapping[str, str], *, version: str, trace_ratio: float | 
     """Configures the exporter once in a process, from the standard settings. Returns Azure Monitor, else OTLP, else
     None.
 
-    `trace_ratio`: share of the traces for Azure Monitor; None means the standard settings.
-    Raises SettingsError with the name of a setting that no exporter can use.
+    `trace_ratio` is the share of the traces for Azure Monitor. None means the standard settings. Raises SettingsError
+    with the name of a setting that no exporter can use.
     """
     if tracing.enabled() or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
@@ -85,7 +87,7 @@ def keep_share(provider: Any, ratio: float) -> None:
 
 
 def _configured_by_others() -> bool:
-    """Returns whether the Functions worker or `opentelemetry-instrument` set a provider before the app was imported."""
+    """Returns True if the Functions worker or `opentelemetry-instrument` set a provider before the app was imported."""
     from opentelemetry.sdk.trace import TracerProvider
 
     return isinstance(trace.get_tracer_provider(), TracerProvider)

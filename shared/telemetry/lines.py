@@ -1,4 +1,4 @@
-"""Structured log records: one JSON object per line; each record about a job has the job's ids."""
+"""Structured log records, one JSON object per line. Each record about a job has the job's ids."""
 
 from __future__ import annotations
 

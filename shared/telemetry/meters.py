@@ -72,7 +72,7 @@ def set_gauge(name: str, value: float, /, **attributes: object) -> None:
 
 
 def check_attributes(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
-    """Returns the attributes to record. Raises ValueError for one that the table does not name."""
+    """Returns the attributes to record. Raises ValueError for an attribute that the table does not name."""
     recorded: dict[str, str | int] = {}
     for key, value in attributes.items():
         # a keyword cannot have the dots of a semantic convention
@@ -110,9 +110,9 @@ _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
 
 
 def record_fault(error: Exception, event: str | None = None, /, **fields: Any) -> None:
-    """Counts a call without a response of a dependency, or a lost write; no other error is counted.
+    """Counts a call to which a dependency did not respond, or a lost write. Counts no other error.
 
-    With `event` it logs a WARNING for every error, with `fields` and the error as `reason`.
+    With `event`, logs a WARNING for every error, with `fields` and the error as `reason`.
     """
     if event is not None:
         warn(event, **fields, reason=error)
@@ -128,7 +128,8 @@ def record_fault(error: Exception, event: str | None = None, /, **fields: Any) -
 def tolerate(
     errors: type[Exception] | tuple[type[Exception], ...], event: str | None = None, /, **fields: Any
 ) -> Iterator[None]:
-    """Ends the block at one of these errors and continues after it. Records the error as `record_fault` does."""
+    """Ends the block at one of these errors, and continues after the block. Records the error as `record_fault` does.
+    """
     try:
         yield
     except errors as fault:

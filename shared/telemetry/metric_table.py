@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class MetricKind(StrEnum):
-    """The kind of instrument."""
+    """The kind of an instrument."""
 
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -20,7 +20,7 @@ class MetricKind(StrEnum):
 
 
 class Metric(NamedTuple):
-    """A metric; `unit` is UCUM."""
+    """A metric. `unit` is a UCUM unit."""
 
     name: str
     kind: MetricKind

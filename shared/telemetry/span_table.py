@@ -1,6 +1,6 @@
 """Every span: its name, kind, parent and meaning. Source of the table in docs/reference/observability.md.
 
-Orchestrators make no spans, since they are replayed; activities and triggers do.
+Orchestrators make no spans, since the engine replays orchestrators. Activities and triggers make spans.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class SpanName(StrEnum):
-    """Names of spans. Values replace the braces; none of them is an id."""
+    """Names of spans. Values replace the braces. No value is an id."""
 
     REQUEST = "{method} {route}"
     SUBMIT = "submit {job_type}"

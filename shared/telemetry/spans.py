@@ -24,10 +24,10 @@ Given = Callable[[Verdict], None]
 
 @contextmanager
 def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelope, Created]]:
-    """Spans the creation of a job. Yields the envelope with the context that JOB stores, and a function for the job's
-    attributes.
+    """Makes the span of a job's creation. Yields the envelope with the context that JOB stores, and a function for the
+    job's attributes.
 
-    Without an exporter the caller's context stays, from the envelope or the request's header.
+    Without an exporter, the caller's context from the envelope or the request's header stays.
     """
     request, asked = tracing.current(), tracing.parse_traceparent(envelope.traceparent)
     if not tracing.enabled():
@@ -57,7 +57,7 @@ def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelo
 
 @contextmanager
 def activity_span(name: SpanName, record: Record | None, step_id: str, began_ns: int) -> Iterator[Given]:
-    """Spans an activity. Yields a function that takes the verdict."""
+    """Makes the span of an activity. Yields a function that takes the verdict."""
     step = record.step(step_id) if record is not None else None
     if record is None or step is None or not tracing.enabled():
         yield lambda verdict: None
@@ -76,8 +76,8 @@ def activity_span(name: SpanName, record: Record | None, step_id: str, began_ns:
 
 @contextmanager
 def publish_span(record: Record, step: Step, directive: Directive, topic: str, message_id: str) -> Iterator[Directive]:
-    """Spans the publish of an attempt. Yields the directive with the attempt's context, which is the same at each
-    publish.
+    """Makes the span of an attempt's publication. Yields the directive with the attempt's context, which is the same at
+    each publication.
     """
     if not tracing.enabled():
         yield directive
@@ -102,7 +102,9 @@ def publish_span(record: Record, step: Step, directive: Directive, topic: str, m
 
 @contextmanager
 def reply_span(record: Record, reply: Reply, source: str, topic: str | None, began_ns: int) -> Iterator[Span]:
-    """Spans a reply: under the service's span if that belongs to this trace, else under the attempt."""
+    """Makes the span of a reply. The parent is the service's span if that span belongs to this trace, else the
+    attempt's span.
+    """
     if not tracing.enabled():
         yield INVALID_SPAN
         return
@@ -143,7 +145,9 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
 def request_span(
     method: str, path: str, headers: Mapping[str, str], *, traced: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Spans a handler. Yields a function that takes the status. With `traced` false there is no span, as for probes."""
+    """Makes the span of a handler. Yields a function that takes the status. If `traced` is false, as for probes, makes
+    no span.
+    """
     began = time.monotonic()
     route = f"/{path}"
     known = {"http.request.method": method, "http.route": route}

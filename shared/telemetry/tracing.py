@@ -1,10 +1,10 @@
 """Spans, and the contexts that make a job's spans one trace.
 
 JOB has the context of its `submit` span in `traceparent`. The ids of the spans of the job and of each attempt derive
-from the job, the step and the attempt number. So every process computes them. The directive carries its attempt's
-context, and a reply finds its attempt whether or not the service returns the context.
+from the job, the step and the attempt number. So every process can compute these ids. The directive carries its
+attempt's context, and a reply finds its attempt whether or not the service returns the context.
 
-The process that commits the end of a job or an attempt emits its span, once (`shared.telemetry.committed`).
+The process that commits the terminal state of a job or an attempt emits its span, once (`shared.telemetry.committed`).
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ forced_span_id: ContextVar[int | None] = ContextVar("forced_span_id", default=No
 
 
 def enabled() -> bool:
-    """Returns whether spans are exported. If not, contexts of callers are forwarded unchanged."""
+    """Returns True if spans are exported. Otherwise contexts of callers are forwarded unchanged."""
     return _enabled
 
 
 def enable(state: bool) -> None:
-    """Enables tracing once a provider is configured that uses `forced_span_id` for a span's id, if that is set."""
+    """Enables tracing. The configured provider must use `forced_span_id` as the id of a span, if that id is set."""
     global _enabled
     _enabled = state
 
 
 def parse_traceparent(traceparent: str | None) -> SpanContext | None:
-    """Parses a context. None if it is not valid. Never raises."""
+    """Parses a context. None if the context is invalid. Never raises."""
     found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
     if found is None or found[1] == "ff":
         return None
@@ -62,18 +62,20 @@ def format_traceparent(span: SpanContext) -> str:
 
 
 def context_of(parent: SpanContext | None) -> context.Context:
-    """Returns a context whose current span is `parent`; None means no span, so a new trace starts."""
+    """Returns a context whose current span is `parent`. None means no span, so that a new trace starts."""
     return trace.set_span_in_context(NonRecordingSpan(parent) if parent else trace.INVALID_SPAN, context.Context())
 
 
 def current() -> SpanContext | None:
-    """Returns the current span's context if there is one."""
+    """Returns the current span's context. None if no span is active."""
     found = trace.get_current_span().get_span_context()
     return found if found.is_valid else None
 
 
 def submit_context(job: Job) -> SpanContext:
-    """Returns the context that JOB stores. For a job that was created without tracing, it derives from the job's id."""
+    """Returns the context that JOB stores. If the job was created without tracing, the context derives from the job's
+    id.
+    """
     known = parse_traceparent(job.traceparent)
     if known is not None:
         return known
@@ -124,7 +126,8 @@ def span(
     attributes: Mapping[str, Any] | None = None,
     **filled: str,
 ) -> Iterator[Span]:
-    """Spans a block. `parent` None means the current span. A fault is recorded by its type only, never by its text.
+    """Makes a span for a block. `parent` None means the current span. The span has only the type of a fault, never its
+    text.
 
     Without an exporter there is no span, and a caller's context is forwarded.
     """

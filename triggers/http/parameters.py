@@ -23,7 +23,7 @@ JOB_ID = in_path(
 
 
 def is_job_id(text: str) -> bool:
-    """Returns whether a job can have this id."""
+    """Returns True if a job can have this id."""
     return _JOB_ID.fullmatch(text) is not None
 
 

@@ -36,7 +36,7 @@ TICKET = in_query(
 
 
 def wants_stream(req: func.HttpRequest) -> bool:
-    """Returns whether `Accept` prefers a stream to JSON (RFC 9110 12.5.1)."""
+    """Returns True if `Accept` prefers a stream to JSON (RFC 9110 12.5.1)."""
     if req.method != "GET":
         return False
     weights = weights_of(req.headers.get("Accept", ""))

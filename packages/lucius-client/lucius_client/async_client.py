@@ -99,7 +99,8 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         await self._http.aclose()
 
     async def submit(self, envelope: EnvelopeLike, *, wait: int = 0) -> Submitted:
-        """Creates a job. A job request without `idempotency_key` gets a random key; with None, its body is the key.
+        """Creates a job. A job request without `idempotency_key` gets a random key. If `idempotency_key` is None, the
+        API uses the hash of the body as the key.
 
         `wait` is the number of seconds, at most 20, for which the API delays its response until the job has ended.
         `ended` of the result is the job, or None if the job did not end in time. Then `wait(job_id)` continues the
@@ -108,11 +109,11 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.submit(envelope, wait))
 
     async def submit_many(self, envelopes: Iterable[EnvelopeLike], *, dry_run: bool = False) -> BatchOutcome:
-        """Creates up to 1000 jobs in one request of up to 1 MiB; each job request has its own outcome."""
+        """Creates up to 1000 jobs in one request of up to 1 MiB. Each job request has its own outcome."""
         return await self._call(calls.submit_many(envelopes, dry_run=dry_run))
 
     async def dry_run(self, envelope: EnvelopeLike) -> DryRun:
-        """Returns the effect of a submit of the job request; writes nothing."""
+        """Returns the effect that a submit of the job request has now. Writes nothing."""
         return await self._call(calls.dry_run(envelope))
 
     async def job(self, job_id: str, *, as_of: int | None = None) -> Job:
@@ -136,8 +137,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     def jobs(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[JobLine]:
         """Lists jobs, newest first. `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation.
 
-        `limit` is the maximum number of jobs. Pages are fetched on demand. Raises ValueError for a time without time
-        zone.
+        `limit` is the maximum number of jobs. Fetches pages on demand. Raises ValueError for a time without time zone.
         """
         return self._iterate(series.jobs(filters, limit, self._retries))
 
@@ -152,8 +152,8 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     def dead_letters(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[DeadLetter]:
         """Lists failed jobs that are neither redriven nor dismissed, most recent first.
 
-        The filter is that of `jobs`: `label` is `key:value`; `since` and `until` (exclusive) bound the time of
-        creation. Raises ValueError for a time without time zone.
+        `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation. Raises ValueError for a time
+        without time zone.
         """
         return self._iterate(series.dead_letters(filters, limit, self._retries))
 
@@ -174,7 +174,9 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.protocol_versions(name))
 
     async def explain(self, job_id: str) -> Explanation:
-        """Explains a job's state: the condition that the job waits for, the time limit, and the effect of the limit."""
+        """Explains a job's state. The result has the condition that the job waits for, the time limit of the wait, and
+        the effect of the limit.
+        """
         return await self._call(calls.explain(job_id))
 
     async def receipt(self, job_id: str) -> Receipt:
@@ -188,8 +190,8 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     def audit_heads(
         self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """Lists signed pages of heads for a window, as plain JSON: each has an `envelope`. Raises NotFound if the API
-        signs no heads.
+        """Lists signed pages of heads for a window, as plain JSON. Each page has an `envelope`. Raises NotFound if the
+        API signs no heads.
         """
         return self._iterate(
             series.Pages("/v1/audit/heads", {"tenant": tenant, "since": since, "until": until}, self._retries)
@@ -198,7 +200,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     def audit_anchors(
         self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """Lists pages of signed anchors, as plain JSON: each has `anchors`, one for each day."""
+        """Lists pages of signed anchors, as plain JSON. Each page has `anchors`, one for each day."""
         return self._iterate(
             series.Pages("/v1/audit/anchors", {"tenant": tenant, "since": since, "until": until}, self._retries)
         )
@@ -208,14 +210,15 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.audit_keys())
 
     async def result(self, job: str | Job, *, out: BinaryIO | None = None, credential: Any = None) -> Result:
-        """Reads the content of `final_output` of a job (a model or its id), with the caller's own credential.
+        """Reads the content of `final_output` of a job, with the caller's own credential. `job` is a model or an id.
 
         `out` is a binary file that gets the content in pieces. If `out` is None, `content` of the result has the
-        content, up to 64 MiB. `credential` is a credential of azure-identity, or a connection string for blobs of its
-        account. None means Azurite's own key on this machine, else `DefaultAzureCredential`.
+        content, up to 64 MiB. `credential` is a credential of azure-identity, or a connection string for the blobs of
+        one account. If `credential` is None, the client uses Azurite's key for Azurite on this machine, else
+        `DefaultAzureCredential`.
 
-        Needs the extra `lucius-client[results]`. Raises NoResult if the job has not ended or did not succeed,
-        ResultGone, ResultForbidden, ResultUnreadable, StoreUnreachable.
+        Needs the extra `lucius-client[results]`. Raises NoResult if the job has not ended or did not succeed. Raises
+        ResultGone, ResultForbidden, ResultUnreadable or StoreUnreachable if the content cannot be read.
         """
         known = await self.job(job) if isinstance(job, str) else job
         return await asyncio.to_thread(read_result, known, out, credential)
@@ -233,11 +236,13 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.control(job_id, "resume", reason))
 
     async def admit(self, job_id: str, *, reason: str) -> Job:
-        """Admits a waiting job past its quotas, once. For operators."""
+        """Admits a waiting job past its quotas, once. Requires an operator."""
         return await self._call(calls.control(job_id, "admit", reason))
 
     async def set_priority(self, job_id: str, priority: str, *, reason: str) -> Job:
-        """Changes the priority of a waiting job, and so its queue position: low, normal, high or emergency."""
+        """Sets the priority of a waiting job to low, normal, high or emergency. The priority changes the job's queue
+        position.
+        """
         return await self._call(calls.set_priority(job_id, priority, reason))
 
     async def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
@@ -245,20 +250,22 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.redrive(job_id, reason, ignore_dependencies=ignore_dependencies))
 
     async def redrive_tree(self, job_id: str, *, reason: str | None = None) -> Bulk:
-        """Redrives a job and every job that failed because of it, as a bulk operation; the job is its first item."""
+        """Redrives a job and every job that failed because of that job, as a bulk operation. The first item is the job
+        itself.
+        """
         return await self._call(calls.redrive_tree(job_id, reason))
 
     async def replay(
         self, job_id: str, *, reason: str, mode: str = "rerun", priority: str | None = None, key: str | None = None
     ) -> Replay:
-        """Runs a job that has ended again, from its first step, as a new job; `mode` is rerun or compare.
+        """Runs an ended job again from its first step, as a new job. `mode` is `rerun` or `compare`.
 
-        Idempotent by `key`, or by the arguments without one: a repeated call returns the same new job.
+        Idempotent by `key`; without `key`, idempotent by the arguments. A repeated call returns the same new job.
         """
         return await self._call(replay_calls.replay(job_id, reason, mode, priority, key))
 
     async def comparison(self, job_id: str) -> Comparison:
-        """Compares each step of a replay with the same step of its original, by digests."""
+        """Returns the comparison of each step of a replay with the same step of the original job, by digests."""
         return await self._call(replay_calls.comparison(job_id))
 
     async def dependencies(self, job_id: str) -> list[RelatedJob]:
@@ -298,7 +305,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.rejected_message(rejected_id))
 
     async def redrive_rejected(self, rejected_id: str) -> RejectedMessage:
-        """Applies a rejected message to its job again; `redriven_outcome` is the outcome."""
+        """Applies a rejected message to its job again. `redriven_outcome` of the result is the outcome."""
         return await self._call(calls.redrive_rejected(rejected_id))
 
     async def reconcile(self, *, dry_run: bool = False) -> Reconciled:

@@ -70,7 +70,8 @@ class Submitted:
 
 
 def submit(envelope: EnvelopeLike, wait: int) -> Call[Submitted]:
-    """Creates a job. A job request without `idempotency_key` gets a random key; with null, its body is the key.
+    """Creates a job. A job request without `idempotency_key` gets a random key. If `idempotency_key` is null, the API
+    uses the hash of the body as the key.
 
     `wait` is the number of seconds, at most 20, for which the API delays its response until the job has ended.
     """
@@ -87,7 +88,7 @@ def submit(envelope: EnvelopeLike, wait: int) -> Call[Submitted]:
 
 
 def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[BatchOutcome]:
-    """Creates up to 1,000 jobs in one request of up to 1 MiB. Keys are as in `submit`; each job has its own outcome."""
+    """Creates up to 1,000 jobs in one request of up to 1 MiB. Keys are as in `submit`. Each job has its own outcome."""
     lines = [_dump(_with_key(envelope)) for envelope in envelopes]
     request = Request(
         "POST",

@@ -30,7 +30,7 @@ async def token_of_async(token: AsyncToken) -> str | None:
 
 
 def headers_of(request: Request, token: str | None) -> dict[str, str]:
-    """Returns all headers for `request`; its own headers have precedence over the common ones."""
+    """Returns all headers for `request`. Headers of the request have precedence over the common headers."""
     return {
         "Accept": "application/json",
         "User-Agent": _user_agent(),

@@ -30,7 +30,7 @@ class BadId(LuciusError, ValueError):
 
 
 class NotLucius(LuciusError):
-    """The response has another form than those of the LUCIUS API, for example since another server sent it."""
+    """The response is not in a form of the LUCIUS API, for example because another server sent the response."""
 
 
 class WaitTimeout(LuciusError):
@@ -89,72 +89,73 @@ class Refused(LuciusError):
 
     @property
     def limit(self) -> str | None:
-        """Returns the name of the limit that was reached; None if the problem is not about a limit."""
+        """Returns the name of the reached limit. None if the problem is not about a limit."""
         return self.problem.limit
 
 
 class BadRequest(Refused):
-    """400: the request is wrong; `problem.errors` lists the fields."""
+    """The request is invalid (HTTP 400). `problem.errors` lists the invalid fields."""
 
 
 class Unauthenticated(Refused):
-    """401: the token is missing, invalid or expired."""
+    """The token is missing, invalid or expired (HTTP 401)."""
 
 
 class Forbidden(Refused):
-    """403: the scopes or the tenant of the token do not allow this."""
+    """The scopes or the tenant of the token do not allow the request (HTTP 403)."""
 
 
 class NotFound(Refused):
-    """404: the resource does not exist, or belongs to another tenant."""
+    """The resource does not exist, or belongs to another tenant (HTTP 404)."""
 
 
 class JobNotFound(NotFound):
-    """JOB_NOT_FOUND: the job does not exist, or belongs to another tenant."""
+    """The job does not exist, or belongs to another tenant (JOB_NOT_FOUND)."""
 
 
 class ProtocolNotFound(NotFound):
-    """PROTOCOL_NOT_FOUND: the detail lists the known protocols."""
+    """The protocol does not exist (PROTOCOL_NOT_FOUND). The detail lists the known protocols."""
 
 
 class ProtocolUnknown(BadRequest):
-    """PROTOCOL_UNKNOWN, after a submit: `problem.known` lists the known protocols."""
+    """A submitted job request names an unknown protocol (PROTOCOL_UNKNOWN). `problem.known` lists the known protocols.
+    """
 
 
 class CursorExpired(Refused):
-    """CURSOR_EXPIRED: the events after the cursor are deleted; continue at `problem.earliest`."""
+    """The events after the cursor are deleted (CURSOR_EXPIRED). Continue at `problem.earliest`."""
 
 
 class Conflicting(Refused):
-    """409: the request does not fit the present state."""
+    """The request conflicts with the present state of the resource (HTTP 409)."""
 
 
 class KeyConflict(Conflicting):
-    """IDEMPOTENCY_CONFLICT: a request with another body has used this key."""
+    """A request with another body has used this idempotency key (IDEMPOTENCY_CONFLICT)."""
 
 
 class RuleChanged(Refused):
-    """412: the quota changed since it was read; read it again."""
+    """The quota changed after the caller read the quota (HTTP 412). Read the quota again."""
 
 
 class TooLarge(Refused):
-    """413: the request has more than 1 MiB or more than 1,000 lines."""
+    """The request has more than 1 MiB or more than 1,000 lines (HTTP 413)."""
 
 
 class LimitReached(Refused):
-    """429: a limit is reached; `limit` names the limit, `retry_after_s` has the seconds to wait."""
+    """A limit is reached (HTTP 429). `limit` names the limit. `retry_after_s` is the number of seconds to wait."""
 
 
 class Unavailable(Refused):
-    """503: a dependency of LUCIUS does not respond."""
+    """A dependency of LUCIUS does not respond (HTTP 503)."""
 
 
 class Overloaded(Unavailable):
-    """OVERLOADED: the API has its maximum of submissions in progress; retry after `retry_after_s`."""
+    """The API has its maximum of submissions in progress (OVERLOADED). Retry after `retry_after_s` seconds."""
 
 
 class ServerFault(Refused):
-    """Any 5xx other than 503."""
+    """The server failed with a status of 500 or more other than 503."""
 
 
 _BY_CODE: Mapping[str, type[Refused]] = {

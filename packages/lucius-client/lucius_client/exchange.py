@@ -48,12 +48,14 @@ class Response:
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """Returns a header by its name in any case; None if it is missing."""
+        """Returns a header by its name in any case. None if the header is missing."""
         return self.headers.get(name.lower())
 
     @property
     def retry_after_s(self) -> float | None:
-        """Returns `Retry-After` in seconds, also if it is a date (RFC 9110 10.2.3); None if missing or malformed."""
+        """Returns `Retry-After` in seconds, also if the header has a date (RFC 9110 10.2.3). None if missing or
+        malformed.
+        """
         header = self.header("Retry-After")
         if header is None:
             return None

@@ -118,7 +118,8 @@ class Feed(Series[PublicEvent]):
         return self._file.read_text(encoding="utf-8").strip() or None
 
     def store(self) -> None:
-        """Stores the position after the consumed events. The write is atomic: a crash leaves the old or the new cursor.
+        """Stores the position after the consumed events. The write is atomic, so a crash leaves the old or the new
+        cursor.
 
         Raises OSError if the file cannot be written.
         """

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Governance(ABC):
-    """See `lucius_client.client.Client`, which has these methods."""
+    """The methods of `lucius_client.client.Client` for quotas, incidents, bulk operations and usage."""
 
     _retries: Retries
 
@@ -83,7 +83,7 @@ class Governance(ABC):
     def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
         """Returns a bulk operation with its counts.
 
-        `tenant` is for operators of all tenants, here and in the methods of bulk operations below.
+        Only operators of all tenants can pass `tenant`, here and to the other methods of bulk operations.
         """
         return self._call(calls.bulk(bulk_id, tenant))
 
@@ -102,7 +102,7 @@ class Governance(ABC):
         return self._call(calls.cancel_bulk(bulk_id, tenant))
 
     def purge(self, tenant: str, *, reason: str) -> Bulk:
-        """Deletes all data of a tenant, as a bulk operation. For operators.
+        """Deletes all data of a tenant, as a bulk operation. Requires an operator.
 
         While a purge of the tenant runs, returns the running purge. Raises Refused (TENANT_LIVE) while the tenant has
         jobs that have not ended.
@@ -114,8 +114,10 @@ class Governance(ABC):
         return self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Quota]:
-        """Lists the quotas of a tenant, its own first. None means the token's tenant, or all tenants for operators of
-        all tenants.
+        """Lists the quotas of a tenant. The tenant's own quotas come first.
+
+        If `tenant` is None, lists the quotas of the token's tenant. For operators of all tenants, None means all
+        tenants.
         """
         return self._iterate(series.quotas(tenant, limit, self._retries))
 
@@ -127,7 +129,8 @@ class Governance(ABC):
         source: str | None = None,
         name: str | None = None,
     ) -> Quota:
-        """Returns the quota of a tenant, of one of its job types or of one of its sources, even if it has no settings.
+        """Returns the quota of a tenant, of one of its job types or of one of its sources, even if the quota has no
+        settings.
 
         `name` is a quota over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
         """
@@ -139,7 +142,7 @@ class Governance(ABC):
 
         A quota of a job type also has `breaker` with `failure_rate`, `min_calls` and `cooldown_s`; `{}` means the
         defaults. None removes a limit; other limits keep their values. Raises RuleChanged if the quota changed since
-        `quota` was read. With `dry_run` the result has the number of jobs that would start; nothing is written.
+        `quota` was read. With `dry_run`, writes nothing; the result has the number of jobs that would start.
         """
         return self._call(quota_calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
 
@@ -164,7 +167,7 @@ class Governance(ABC):
         name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
-        """Starts no job until `resume_gate` or `until`; running jobs continue. Idempotent."""
+        """Holds a quota until `resume_gate` or `until`. No job starts; running jobs continue. Idempotent."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return self._call(quota_calls.limit("pause", reason=reason, **members))
 
@@ -179,7 +182,9 @@ class Governance(ABC):
         name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
-        """Limits a quota's start rate until `resume_gate` or `until`. The quota's own rate applies if lower."""
+        """Limits a quota's start rate until `resume_gate` or `until`. If the quota's own rate is lower, the lower rate
+        is in effect.
+        """
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return self._call(quota_calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
 
@@ -205,7 +210,7 @@ class Governance(ABC):
         return self._iterate(series.quota_log(quota, limit, self._retries))
 
     def usage(self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None) -> UsageReport:
-        """Returns a tenant's use of its quotas, in whole hours from `since`. None means the last day.
+        """Returns the usage of a tenant's quotas, in whole hours from `since`. Default: the last day.
 
         `by` adds sums for each `type`, `source` or `hour`.
         """

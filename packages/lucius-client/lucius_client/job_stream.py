@@ -1,7 +1,7 @@
 """Events of a job from its stream of server-sent events (R82; no I/O).
 
-Each response of the API ends (docs/reference/events.md), and has the next position. After a cut connection or a restart
-of the API, the client repeats the request from the same position.
+Each response of the API has a limited duration (docs/reference/events.md), and has the next position. After a cut
+connection or a restart of the API, the client repeats the request from the same position.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from lucius_client.models import Quota, QuotaChange, QuotaPage
 
 
 def quota(tenant: str | None, job_type: str | None, source: str | None, name: str | None) -> Call[Quota]:
-    """Requests a quota by its names; the tenant's own is the first of its list."""
+    """Requests a quota by its names. A tenant's own quota is the first item of the tenant's list."""
 
     def read(response: Response) -> Quota:
         found = _parse(QuotaPage, response).quotas
@@ -29,7 +29,9 @@ RuleNumbers = Mapping[str, int | Mapping[str, float | None] | None]
 
 
 def set_quota(known: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool) -> Call[QuotaChange]:
-    """Merges numbers into the limits of a quota as read; null removes a limit."""
+    """Merges `numbers` into the limits of a quota, unless the quota has changed since it was read. A null removes a
+    limit.
+    """
     body = {**numbers, "reason": reason}
     request = Request(
         "PATCH",
@@ -42,7 +44,7 @@ def set_quota(known: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool)
 
 
 def delete_quota(known: Quota, *, reason: str, dry_run: bool) -> Call[QuotaChange]:
-    """Deletes the limits of a quota as read."""
+    """Deletes the limits of a quota, unless the quota has changed since it was read."""
     query = {**quota_names(known), "reason": reason, **({"dryRun": "true"} if dry_run else {})}
     request = Request("DELETE", quota_path(known), query=query, headers={"If-Match": known.etag})
     return Call(request, _reader(QuotaChange))
@@ -55,7 +57,7 @@ def reset_breaker(known: Quota, *, reason: str) -> Call[QuotaChange]:
 
 
 def limit(action: str, **members: Any) -> Call[QuotaChange]:
-    """Holds, resumes or throttles a quota: `action` is pause, resume or throttle. Fields that are None are omitted."""
+    """Holds, resumes or throttles a quota. `action` is pause, resume or throttle. Fields that are None are omitted."""
     body = {name: _text(value) if isinstance(value, date) else value for name, value in members.items()}
     given = {name: value for name, value in body.items() if value is not None}
     return Call(_post(f"/v1/limits/{action}", given), _reader(QuotaChange))

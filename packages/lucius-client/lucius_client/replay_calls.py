@@ -8,7 +8,7 @@ from lucius_client.models import Comparison, Replay
 
 
 def replay(job_id: str, reason: str, mode: str, priority: str | None, key: str | None) -> Call[Replay]:
-    """Requests a replay. Without a key, the body is the key."""
+    """Requests a replay. If `key` is None, the API uses the hash of the body as the key."""
     path, body = f"{_job(job_id)}:replay", {**_query(reason=reason, mode=mode, priority=priority)}
     return Call(_post(path, body) if key is None else _post_once(path, body, key), _reader(Replay))
 

@@ -53,7 +53,7 @@ class Result:
 
 
 class OpenResult:
-    """A result that exists and has not been read. `chunks` reads it once, in the version that was opened.
+    """A result that exists and has not been read. `chunks` reads the opened version once.
 
     The constructor and `chunks` raise NoResult, ResultUnreadable (also ResultGone, ResultForbidden) and
     StoreUnreachable.
@@ -74,7 +74,7 @@ class OpenResult:
 
     @property
     def media_type(self) -> str | None:
-        """Returns the media type of the blob; None if it has none."""
+        """Returns the media type of the blob; None if the blob has no media type."""
         kind = self._stream.properties.content_settings.content_type
         return str(kind) if kind else None
 

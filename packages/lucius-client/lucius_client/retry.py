@@ -16,7 +16,7 @@ class Retries:
 
     The wait is a random part of a time that doubles with each attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), added to `Retry-After` if the API sends
-    that. Every request can be retried: reads change nothing, controls are idempotent, and a submit has an
+    that header. Every request can be retried: reads change nothing, controls are idempotent, and a submit has an
     idempotency key.
     """
 
@@ -41,8 +41,9 @@ class Retries:
 
 
 def send(request: Request, retries: Retries) -> Flow[Response]:
-    """Returns the response, whose status is below 400. Raises Unreachable, or the subclass of Refused for its
-    problem.
+    """Returns a response with a status below 400.
+
+    Raises Unreachable if no response arrives. Raises the subclass of Refused for the problem in any other response.
     """
     attempt = 1
     while True:
@@ -58,7 +59,7 @@ def send(request: Request, retries: Retries) -> Flow[Response]:
 
 
 def _is_transient(outcome: Response | NoResponse) -> bool:
-    """Returns whether a repetition can have another outcome: not after 4xx (except 429), 501 and ARCHIVE_INVALID."""
+    """Returns True if a repetition can have another outcome: not after 4xx (except 429), 501 and ARCHIVE_INVALID."""
     if isinstance(outcome, NoResponse):
         return True
     # only an operator can restore the bundle of an archived job

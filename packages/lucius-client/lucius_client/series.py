@@ -1,4 +1,4 @@
-"""Results of several requests: the items of a list, the states of a job (no I/O)."""
+"""Results of several requests: the items of a list and the states of a job (no I/O)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
 
 class Series(ABC, Generic[T]):
-    """Items that several requests fetch. While `more` is true, `next` returns the items of one response, maybe none."""
+    """Items that several requests fetch. While `more` is true, `next` returns the items of one response, which can be
+    empty.
+    """
 
     #: `False` if there is nothing left to fetch
     more: bool
@@ -62,8 +64,8 @@ class Series(ABC, Generic[T]):
 class Lines(Series[M]):
     """Fetches the items of a list page by page.
 
-    `key` is the field of the response with the items. `limit` is the maximum number of items; None means all. `paged`
-    is False if the route has no pages. `next` raises NotLucius if a response is not such a list.
+    `key` is the field of the response with the items. `limit` is the maximum number of items, or None for all items.
+    `paged` is False if the route has no pages. `next` raises NotLucius if a response has another form.
     """
 
     def __init__(
@@ -205,9 +207,9 @@ class Sums(Series[ReceiptSums]):
 class Changes(Series[Job]):
     """Fetches a job as it is now and after each change, until it has ended.
 
-    The requests are long polls of up to `LONG_POLL_S`; the API returns 304 if the job did not change. With `until`,
-    each request waits until the job is `admitted` or `ended`. `next` raises WaitTimeout after `timeout_s`; None means
-    no time limit.
+    The requests are long polls of up to `LONG_POLL_S` seconds. The API returns 304 if the job did not change. With
+    `until`, each request waits until the job is `admitted` or `ended`. `next` raises WaitTimeout after `timeout_s`
+    seconds. None means no time limit.
     """
 
     def __init__(

@@ -48,14 +48,15 @@ class Webhooks(ABC):
         tenant: str | None = None,
         key: str | None = None,
     ) -> HookSecret:
-        """Creates a webhook for a tenant's events. Only this result has the secret that signs them.
+        """Creates a webhook for a tenant's events. Only this result has the secret that signs the events.
 
         `format` is `cloudevents`, `slack` or `teams`. An event must match `types` (as `job.completed`), `job_types` and
-        `labels`, if given. `after` is the `sequence` of the last event to skip; None means only new events.
+        `labels`, if given. `after` is the `sequence` of the last event to skip. If `after` is None, the webhook gets
+        only new events.
 
-        `tenant` is for operators of all tenants, here and below. The same `key` with the same arguments returns the
-        same webhook with its secret, until it is changed, rotated or deleted. None means a random key, for retries
-        within this call.
+        Only operators of all tenants can pass `tenant`, here and to the other methods of webhooks. The same `key` with
+        the same arguments returns the same webhook with its secret, until the webhook is changed, rotated or deleted.
+        If `key` is None, the client sends a random key, for retries within this call.
         """
         lets_in = webhook_filter(types, job_types, labels)
         members = {"url": url, "format": format, "description": description, "filter": lets_in, "after": after}
@@ -66,7 +67,9 @@ class Webhooks(ABC):
         return self._call(webhook_calls.webhooks(tenant))
 
     def webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:
-        """Returns a webhook and the state of its deliveries; `default` is the webhook of the callback URLs of jobs."""
+        """Returns a webhook and the state of its deliveries. The id `default` is the webhook of the callback URLs of
+        jobs.
+        """
         return self._call(webhook_calls.webhook(hook_id, tenant))
 
     def change_webhook(self, hook_id: str, changes: Mapping[str, Any], *, tenant: str | None = None) -> HookDetail:
@@ -81,11 +84,14 @@ class Webhooks(ABC):
         self._call(webhook_calls.remove(hook_id, tenant))
 
     def test_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookTest:
-        """Sends a test event now; returns the endpoint's response."""
+        """Sends a test event now. Returns the endpoint's response."""
         return self._call(webhook_calls.test(hook_id, tenant))
 
     def rotate_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookSecret:
-        """Creates a new secret; the old one also signs for a day. Not repeated: after a lost response, rotate again."""
+        """Creates a new secret. The old secret also signs for a day.
+
+        The client does not retry this request. After a lost response, rotate the secret again.
+        """
         return self._call(webhook_calls.rotate(hook_id, tenant))
 
     def resume_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:
@@ -99,7 +105,8 @@ class Webhooks(ABC):
     def deliveries(
         self, hook_id: str, *, state: str | None = None, tenant: str | None = None, limit: int | None = None
     ) -> Iterator[Delivery]:
-        """Lists the deliveries of a webhook: waiting ones, oldest event first; then ended ones, newest first.
+        """Lists the deliveries of a webhook. Waiting deliveries come first, by the oldest event. Ended deliveries
+        follow, newest first.
 
         `state` is PENDING, DELIVERED or DEAD.
         """

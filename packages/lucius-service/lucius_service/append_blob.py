@@ -50,7 +50,9 @@ class AppendBlob:
         return True
 
     def append(self, data: bytes) -> None:
-        """Appends at most 4 MiB. Raises Overtaken. Raises StepFailed if the same data can be appended again."""
+        """Appends at most 4 MiB. Raises Overtaken if another process has appended. After StepFailed, the caller can
+        append the same data again.
+        """
         with storage_faults():
             try:
                 self._blob.append_block(data, length=len(data), appendpos_condition=self.size)
@@ -67,7 +69,7 @@ class AppendBlob:
         self._blob.create_append_blob(content_settings=settings, match_condition=MatchConditions.IfMissing)
 
     def _has(self, data: bytes) -> bool:
-        """Returns whether the blob ends with `data` after `size`."""
+        """Returns True if the blob ends with `data` after `size`."""
         if self._blob.get_blob_properties().size != self.size + len(data):
             return False
         return bool(self._blob.download_blob(offset=self.size, length=len(data)).readall() == data)

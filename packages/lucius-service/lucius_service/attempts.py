@@ -56,7 +56,7 @@ class Limits:
 
 @dataclass(eq=False)
 class Attempt:
-    """An attempt in flight in this process; also the `Watch` of its work."""
+    """An attempt in flight in this process, and the `Watch` of the attempt's work."""
 
     directive: Directive
     #: set once the RESULT is published or the attempt is abandoned; only then its messages are settled
@@ -126,13 +126,14 @@ class Attempts:
 
     @property
     def is_full(self) -> bool:
-        """Returns whether the queue is full, so that the service must stop receiving. Each lane can exceed the limit by
+        """Returns True if the queue is full. The service must then stop receiving. Each lane can exceed the limit by
         one message.
         """
         return self._waiting.qsize() >= self._limits.queue_size
 
     async def take(self, directive: Directive) -> Attempt:
-        """Acknowledges the directive and queues its work. Returns the attempt in flight for a duplicate.
+        """Acknowledges the directive and queues its work. If the directive is a duplicate, returns the attempt in
+        flight.
 
         An attempt ends immediately, without a reply, if a newer attempt of the step is known.
         """
@@ -156,7 +157,7 @@ class Attempts:
         return attempt
 
     def _is_stale(self, directive: Directive) -> bool:
-        """Returns whether a newer attempt of the step is known. Ends the work on older attempts."""
+        """Returns True if a newer attempt of the step is known. Ends the work on older attempts."""
         step = (directive.jobId, directive.stepId)
         newest = self._newest.get(step, 0)
         if directive.attempt_no < newest:
@@ -184,7 +185,7 @@ class Attempts:
             self._spawn(self._work())
 
     async def stop(self, grace_s: float) -> bool:
-        """Abandons waiting attempts and waits for those in progress. Returns `False` if one still runs after
+        """Abandons waiting attempts and waits for attempts in progress. Returns `False` if an attempt still runs after
         `grace_s`.
         """
         self._stopping = True

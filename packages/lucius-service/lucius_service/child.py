@@ -48,8 +48,8 @@ def serve(descriptor: int, step: Step, settings: Settings) -> int:
 
 
 def limit_memory(mib: int) -> None:
-    """Limits the writable memory of this process, if the system can; otherwise logs a warning. With 0, sets no
-    limit.
+    """Limits the writable memory of this process. If `mib` is 0, sets no limit. Logs a warning on systems other than
+    Linux.
     """
     if not mib:
         return

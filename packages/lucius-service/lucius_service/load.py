@@ -1,7 +1,7 @@
 """Sends directives to a service at a steady rate, and measures the latency of the replies. `load_jobs` sends jobs.
 
 A directive is sent at its due time, even if earlier directives have no RESULT. Latencies count from the due time, so
-they grow if a service falls behind.
+latencies grow if a service falls behind.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Measured:
         return self.sent - len(self.last_s)
 
     def count(self, *outcome: str | None) -> None:
-        """Counts an outcome, named by its parts; omits parts that are None."""
+        """Counts an outcome. The outcome's name has the parts that are not None."""
         name = " ".join(filter(None, outcome))
         self.outcomes[name] = self.outcomes.get(name, 0) + 1
 
     def describe(self) -> dict[str, Any]:
-        """Returns counts, ends per second, and percentiles in seconds, as JSON."""
+        """Returns counts, ended items per second, and percentiles in seconds, as JSON."""
         return {
             "sent": self.sent,
             "lost": self.lost,
@@ -108,7 +108,7 @@ async def drive(options: Options, plan: Plan) -> Measured:
 
 
 async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[str, Any]]]:
-    """Yields each due time by `time.monotonic`, with its sample, at that time."""
+    """Waits until each due time, then yields the due time by `time.monotonic` with its sample."""
     generator = random.Random(plan.seed)
     samples, shares = [sample for sample, _ in plan.mix], [share for _, share in plan.mix]
     for number in range(plan.count):
@@ -119,8 +119,9 @@ async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[
 
 
 def percentiles(values: list[float]) -> dict[int, float]:
-    """Returns the percentiles of the values: by percentage, the smallest value that this share does not exceed. Returns
-    {} without values.
+    """Returns the percentiles of the values, by percentage; {} without values.
+
+    A percentile is the smallest value that is at least as large as this percentage of the values.
     """
     ordered = sorted(values)
     return {share: round(ordered[max(0, -(-len(ordered) * share // 100) - 1)], 4) for share in PERCENTILES if ordered}

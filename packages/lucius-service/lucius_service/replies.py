@@ -51,7 +51,7 @@ class ReplySender(Protocol):
 
 
 async def publish(sender: ReplySender, directive: Directive, reply: dict[str, Any]) -> Sent:
-    """Sends a reply; retries until it is sent."""
+    """Sends a reply. Retries until the reply is sent."""
     tries = 0
     while not (sent := await sender.send(directive, reply)).done:
         await asyncio.sleep(PUBLISH_PAUSES_S[min(tries, len(PUBLISH_PAUSES_S) - 1)])
@@ -89,7 +89,7 @@ def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
 
 
 def check_size(result: dict[str, Any]) -> None:
-    """Raises FailedFinal if the RESULT is too large for the bus, with too many metrics or artifacts."""
+    """Raises FailedFinal if the RESULT, with its metrics and artifacts, has more than `MAX_RESULT_BYTES`."""
     size = len(_encode(result))
     if size > MAX_RESULT_BYTES:
         what = f"metrics and artifacts make a RESULT of {size} bytes; the limit is {MAX_RESULT_BYTES}"

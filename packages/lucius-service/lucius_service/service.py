@@ -1,7 +1,7 @@
-"""A service process: connects its parts, serves until a signal, and answers health probes.
+"""A service process: connects its parts, serves until a signal, and responds to health probes.
 
-`GET /health/live`: 200 while the process serves. `GET /health/ready`: 200 if every lane is open and storage responds,
-else 503; the JSON body names each dependency.
+`GET /health/live` returns 200 while the process serves. `GET /health/ready` returns 200 if every lane is open and
+storage responds, else 503. The JSON body names each dependency.
 """
 
 from __future__ import annotations

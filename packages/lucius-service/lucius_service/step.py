@@ -72,8 +72,8 @@ class Task:
 
     @property
     def cancelled(self) -> bool:
-        """Returns whether the work must stop: the job is cancelled, the lease is lost, or a limit is reached. Then
-        return or raise soon.
+        """Returns True if the work must stop, since the job is cancelled, the lease is lost, or a limit is reached. The
+        work must then return or raise.
         """
         return self.watch.cancelled
 
@@ -100,7 +100,7 @@ class Task:
         """Writes `artifacts/{name}` under `workspace_ref`, which the RESULT lists, and returns its URI. Raises
         StepFailed.
 
-        Writing a name again replaces the earlier artifact.
+        A second write with the same name replaces the artifact.
         """
         uri = self.write(f"artifacts/{name}", data, media_type)
         self.artifacts = [each for each in self.artifacts if each.name != name]
@@ -133,13 +133,14 @@ class Step(Protocol):
     step_type: str
 
     def prepare(self) -> None:
-        """Loads models. The SDK calls it once in each process that executes work, before the service is ready."""
+        """Loads models. The SDK calls `prepare` once in each process that executes work, before the service is ready.
+        """
 
     def validate(self, payload: Any) -> Any:
         """Returns the payload in the form that `execute` reads. Raises FailedFinal(PAYLOAD_INVALID)."""
 
     def execute(self, task: Task) -> Outcome:
-        """Does the work, on its own thread, so the work may compute and block. Raises FailedFinal or FailedRetry."""
+        """Does the work on its own thread. The work can compute and block. Raises FailedFinal or FailedRetry."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +177,8 @@ def declared(step: Step) -> Declared:
 
 
 def read_payload(model: type[_Model], payload: Any) -> _Model:
-    """Validates a payload with a pydantic model; None counts as `{}`. Raises FailedFinal with the first invalid
-    field.
+    """Validates a payload with a pydantic model. The payload None counts as `{}`. Raises FailedFinal with the first
+    invalid field.
     """
     try:
         return model.model_validate({} if payload is None else payload)

@@ -27,7 +27,9 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def configure(environ: Mapping[str, str], name: str) -> None:
-    """Sets up the exporter. Must be called once, before the first span. Raises SettingsError if this fails."""
+    """Sets up the exporter. Must be called once, before the first span. Raises SettingsError if the exporter cannot be
+    set up.
+    """
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
     insights = environ.get("APPLICATIONINSIGHTS_CONNECTION_STRING", "").strip()
@@ -69,7 +71,7 @@ def _exporter(*, azure_monitor: bool) -> SpanExporter:
 
 
 def start_processing_span(directive: Directive, topic: str) -> Span:
-    """Starts the span from the directive's arrival until its RESULT is on the bus. The caller ends it."""
+    """Starts the span from the directive's arrival until its RESULT is on the bus. The caller ends the span."""
     carrier = {"traceparent": directive.traceparent} if directive.traceparent is not None else {}
     return _tracer.start_span(
         f"process {topic}",
@@ -81,7 +83,9 @@ def start_processing_span(directive: Directive, topic: str) -> Span:
 
 @contextmanager
 def execution_span(directive: Directive, processing: Span) -> Iterator[None]:
-    """Spans the work, on any thread. A failure is recorded by its code or class, since its text may contain secrets."""
+    """Adds a span for the work, on any thread. The span has only the code or class of a failure, since the text may
+    contain secrets.
+    """
     with _tracer.start_as_current_span(
         f"execute {directive.step_type}",
         context=trace.set_span_in_context(processing, Context()),
@@ -98,7 +102,9 @@ def execution_span(directive: Directive, processing: Span) -> Iterator[None]:
 
 @contextmanager
 def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, Any], Span]]:
-    """Spans the publication of one reply, as a child of the current span. Yields the reply with the trace context."""
+    """Adds a span for the publication of one reply, as a child of the current span. Yields the reply with the trace
+    context.
+    """
     with _tracer.start_as_current_span(
         f"send {topic}",
         kind=SpanKind.PRODUCER,

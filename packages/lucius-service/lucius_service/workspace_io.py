@@ -93,9 +93,10 @@ class Workspace:
         self._max_input_bytes = max_input_bytes
 
     def read(self, uri: str, tenant_id: str | None = None) -> Document:
-        """Reads a blob. Raises FailedFinal, and FailedRetry if storage does not respond.
+        """Reads a blob. Raises FailedFinal if the blob is missing, empty or too large. Raises FailedRetry if storage
+        does not respond.
 
-        `tenant_id` refuses results of other tenants; None reads any blob.
+        With `tenant_id`, results of other tenants raise FailedFinal. If `tenant_id` is None, reads any blob.
         """
         blob = self._blob(uri)
         with storage_faults():
@@ -204,14 +205,14 @@ class Workspace:
     def tenant_folder(self, workspace_uri: str, container: str) -> str:
         """Returns the URI of the tenant's folder in another container, for the attempt that works in `workspace_uri`.
 
-        The tenant is the third segment of its attempts' `workspace_ref`, as in `check_reference`.
+        The tenant is the third segment of the URI's path, as in `check_reference`.
         """
         tenant = self._path(workspace_uri).split("/")[2]
         root = f"{self._root.scheme}://{self._root.netloc}{self._root.path.rstrip('/')}"
         return f"{root}/{container}/{quote(tenant, safe='=')}"
 
     def check(self) -> None:
-        """Raises FailedRetry or FailedFinal if the container of workspaces does not respond."""
+        """Checks the container of workspaces. Raises FailedRetry or FailedFinal if the container does not respond."""
         with storage_faults():
             # a right on this container is enough; the first write creates a missing one
             blobs = self._service.get_container_client(_WORKSPACE).list_blobs(
@@ -304,7 +305,7 @@ def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str 
 
 
 def _was_changed(error: HttpResponseError) -> bool:
-    """Returns whether a conditional write failed because another writer was first."""
+    """Returns True if a conditional write failed because another writer was first."""
     # the commit of another writer removes the uncommitted blocks
     lost_blocks = getattr(error, "error_code", None) == StorageErrorCode.INVALID_BLOCK_LIST
     return lost_blocks or isinstance(error, ResourceExistsError | ResourceModifiedError)

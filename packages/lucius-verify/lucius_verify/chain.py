@@ -47,15 +47,17 @@ def event_hash(event: Row) -> str:
 
 
 def check_job(history: History) -> Fault | None:
-    """Returns the first broken link of a job's chain, of its terminal state, or of its rows.
+    """Returns the first broken link of a job's chain, of its terminal state, or of its rows; None if all are correct.
 
-    A value of a wrong type raises one of many errors.
+    A value of a wrong type can raise any exception.
     """
     return check_events(history) or _head(history) or _outcome(history) or _rows(history)
 
 
 def check_events(history: History) -> Fault | None:
-    """Returns the first event that breaks the sequence, the chain of hashes, or the states of the job."""
+    """Returns the first event that breaks the sequence, the chain of hashes, or the states of the job; None if no event
+    does.
+    """
     previous, state = "", None
     for number, event in enumerate(history.events, start=1):
         if event["seq"] != number:
@@ -135,7 +137,9 @@ def _differing(computed: Row, given: Row) -> list[str]:
 
 
 def changes_of(event: Row) -> dict[str | None, Row]:
-    """Returns the columns that an event changed: of the job under None, of each step under its id."""
+    """Returns the columns that an event changed. The key None has the columns of the job, and a step's id has the
+    columns of the step.
+    """
     data = event["data"]
     changes = data.get("changes", {}) if isinstance(data, Mapping) else {}
     return {None: changes.get("job", {}), **changes.get("steps", {})}

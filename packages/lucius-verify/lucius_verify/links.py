@@ -45,8 +45,8 @@ class Links:
         self.compared = 0
 
     def add(self, history: History, kept: Mapping[str, frozenset[str]]) -> None:
-        """Adds a job. `kept` has the columns that a redrive copies from a `job`, a `step` and a `carried` step, and
-        the columns that a `replay` copies from a job.
+        """Adds the job of `history` for the comparison. `kept` has the columns that a redrive copies from a `job`, a
+        `step` and a `carried` step, and the columns that a `replay` copies from a job.
         """
         job = history.job
         for each in links_of(job):
@@ -91,7 +91,7 @@ class Links:
         return self._rows.hexdigest()
 
     def fault(self) -> Fault | None:
-        """Returns the first link whose two jobs disagree."""
+        """Returns a fault of the first link whose two jobs disagree; None if all links agree."""
         for job_id, job in sorted(self._jobs.items()):
             for why in self._contradictions(job_id, job):
                 place: Fault = job["place"]

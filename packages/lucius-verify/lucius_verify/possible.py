@@ -127,7 +127,7 @@ class Leases:
         return stand_in
 
     def turned_back(self, event: Row) -> Row:
-        """Returns an event as JSON with the digests of the history."""
+        """Replaces the digests of the placeholders by the digests of the history. Returns the event as JSON."""
         steps = (event["data"] or {}).get("changes", {}).get("steps", {})
         for columns in (event, *steps.values()):
             if (digest := columns.get("lease_digest")) is not None:

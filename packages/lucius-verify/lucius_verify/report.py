@@ -40,7 +40,7 @@ class Level:
     fault: Fault | None = None
 
     def broken(self, fault: Fault | None) -> None:
-        """Marks the level as broken at `fault`, unless it is already broken or there is no fault."""
+        """Marks the level as broken at `fault`. Changes nothing if the level is already broken or `fault` is None."""
         if fault is not None and self.fault is None:
             self.state, self.fault = State.BROKEN, fault
 
@@ -70,7 +70,7 @@ class Report:
 
     @property
     def broken(self) -> Fault | None:
-        """Returns the first broken link of the lowest level."""
+        """Returns the first broken link of the lowest broken level; None if no level is broken."""
         return next((level.fault for level in self.levels.values() if level.fault is not None), None)
 
     @property

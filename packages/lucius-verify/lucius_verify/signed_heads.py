@@ -126,8 +126,8 @@ class SignedHeads:
             self._broken("the rows differ from the rows of the signed pages", "heads.jsonl")
 
     def compare(self, name: str, rows: list[Row], place: Place) -> Fault | None:
-        """Returns the first signed head that a history, or a log, does not have. The oldest entries of a log may be
-        deleted.
+        """Returns the first signed head that a history, or a log, does not have; None if no head is missing. The oldest
+        entries of a log can be deleted.
         """
         self._missing.discard(name)
         hashes = {row["seq"]: row["hash"] for row in rows}
@@ -146,7 +146,7 @@ class SignedHeads:
         return max((seq for seq, _ in _HEAD.iter_unpack(self._heads.get(name, b""))), default=0)
 
     def omitted_job(self) -> str | None:
-        """Returns a job with a head in the window that the bundle does not have."""
+        """Returns a job with a head in the window that the bundle does not have; None if no job is missing."""
         return min((name for name in self._missing if ":" not in name), default=None)
 
     def omitted_logs(self) -> int:
@@ -161,7 +161,7 @@ class SignedHeads:
 
 
 def _covers(manifest: Row, day: date) -> bool:
-    """Returns whether the window has the whole day. Raises Unreadable."""
+    """Returns True if the window has the whole day. Raises Unreadable."""
     begins = datetime(day.year, day.month, day.day, tzinfo=UTC)
     try:
         since, until = (datetime.fromisoformat(manifest[name]) for name in ("since", "until"))

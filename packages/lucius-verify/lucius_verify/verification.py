@@ -96,7 +96,9 @@ class _Rules:
 
 
 def verify_one_job(text: bytes, name: str, *, job: str | None = None, head: str | None = None) -> Report:
-    """Verifies the bundle of one job (`lucius job audit`), a file of this name. Raises ValueError for another `job`."""
+    """Verifies the bundle of one job (`lucius job audit`) in the file `name`. Raises ValueError if `job` is another
+    job.
+    """
     report = Report(name)
     try:
         history, fault = read_one_job(name, text)

@@ -55,7 +55,7 @@ def _event(event: Row) -> Row:
 
 
 def has_content(value: Json, words: frozenset[str] = _WORDS) -> bool:
-    """Returns whether a value has one of these fields, or a URI with a query."""
+    """Returns True if a value has one of these fields, or a URI with a query."""
     if isinstance(value, dict):
         return any((name in words and each not in _EMPTY) or has_content(each, words) for name, each in value.items())
     if isinstance(value, list):

@@ -21,7 +21,7 @@ class CbsTokens:
         self._trusted = key is None
 
     def authenticate(self, mechanism: str, response: bytes) -> bool:
-        """Returns whether the SASL mechanism authenticates the client.
+        """Returns True if the SASL mechanism authenticates the client.
 
         PLAIN has the key itself; after any other mechanism the client needs tokens.
         """
@@ -50,7 +50,7 @@ class CbsTokens:
         self._grants.append(grant)
 
     def allows(self, path: str) -> bool:
-        """Returns whether the client can use the entity now. A token for an entity covers its `$management` too."""
+        """Returns True if the client can use the entity now. A token for an entity covers its `$management` too."""
         if self._trusted:
             return True
         now, key = self._clock.now_ms(), path.lower()

@@ -153,7 +153,7 @@ class Gateway:
         return len(matching)
 
     def uses(self, path: str) -> bool:
-        """Returns whether the client has a link to the entity."""
+        """Returns True if the client has a link to the entity."""
         return any(entity.lower() == path.lower() for _, entity in self._entity_links())
 
     def drop_removed(self) -> None:
@@ -201,7 +201,7 @@ class Gateway:
         self.catch_up()
 
     def is_behind(self) -> bool:
-        """Returns whether the client gets no messages until it has read some of its unsent output."""
+        """Returns True if the client gets no messages until it has read some of its unsent output."""
         is_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
         self._was_behind = self._was_behind or is_behind
         return is_behind

@@ -59,7 +59,7 @@ class Peer(Protocol):
     """The client at the other end of a link."""
 
     def is_behind(self) -> bool:
-        """Returns whether the client reads too slowly for more messages now.
+        """Returns True if the client reads too slowly for more messages now.
 
         When the client reads again, the gateway calls `LinkConsumer.request_messages`.
         """
@@ -95,7 +95,7 @@ class LinkConsumer:
 
 
 def has_session_filter(source: Any) -> bool:
-    """Returns whether a link's source requests a session."""
+    """Returns True if a link's source requests a session."""
     return isinstance(source, Source) and _SESSION_FILTER in (source.filter or {})
 
 

@@ -75,7 +75,7 @@ def resource_path(resource: str) -> str:
 
 
 def check_plain(response: bytes, key: SasKey) -> bool:
-    """Returns whether a SASL PLAIN response, `authzid NUL name NUL key` (RFC 4616), has the name and the key."""
+    """Returns True if a SASL PLAIN response, `authzid NUL name NUL key` (RFC 4616), has the name and the key."""
     parts = response.split(b"\0")
     if len(parts) != 3:
         return False

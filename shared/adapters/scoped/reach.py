@@ -17,11 +17,11 @@ class Reach:
         self._moving = moving
 
     def sees(self, tenant: str | None) -> bool:
-        """Returns whether the request can read that tenant's rows. `tenant` None means rows without a tenant."""
+        """Returns True if the request can read that tenant's rows. `tenant` None means rows without a tenant."""
         return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
 
     def takes(self, tenant: str | None) -> bool:
-        """Returns whether the tenant's job can be read. Raises TenantForbidden if the request changes jobs and the
+        """Returns True if the tenant's job can be read. Raises TenantForbidden if the request changes jobs and the
         caller can only read this job.
         """
         if self._moving and self._caller.may_see(tenant):

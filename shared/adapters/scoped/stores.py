@@ -1,7 +1,7 @@
-"""Limits the stores to one caller (R24): jobs and messages that it cannot see do not exist for it.
+"""Limits the stores to one caller (R24): jobs and messages that the caller cannot see do not exist for the caller.
 
 A caller that sees every tenant may lack the right to change their jobs. So each write checks the tenant again. A
-request that changes a job (`Route.moves`) is refused at its first read of a job that it can only see.
+request that changes a job (`Route.moves`) is refused at its first read of a job that the caller can only see.
 
 `ScopedTables` checks rows in a tenant's partition, which most tables have. This module checks rows in other partitions:
 the ledger's, the rejected messages', the directory of quotas and the incidents without a job.
@@ -40,8 +40,8 @@ T = TypeVar("T")
 
 
 class TenantLedger:
-    """See `shared.ports.ledger.Ledger`. Each request has its own ledger, which returns events only of jobs that the
-    request has read.
+    """`shared.ports.ledger.Ledger`, limited to the tenants of one caller. Each request has its own ledger, which
+    returns events only of jobs that the request has read.
     """
 
     def __init__(self, ledger: Ledger, caller: Caller, *, moving: bool = False) -> None:
@@ -106,8 +106,8 @@ class TenantLedger:
 
 
 class TenantRejected:
-    """See `shared.ports.rejected.RejectedMessages`. Each request has its own store, which marks only messages that the
-    request has read.
+    """`shared.ports.rejected.RejectedMessages`, limited to the tenants of one caller. Each request has its own store,
+    which marks only messages that the request has read.
     """
 
     def __init__(self, rejected: RejectedMessages, caller: Caller, *, moving: bool = False) -> None:
@@ -149,7 +149,9 @@ class TenantRejected:
 
 
 class TenantRuns:
-    """See `shared.ports.runs.RunFiles`. Checks the tenant, with which a run's folder begins."""
+    """`shared.ports.runs.RunFiles`, limited to the tenants of one caller. Checks the tenant, with which a run's folder
+    begins.
+    """
 
     def __init__(self, runs: RunFiles, caller: Caller) -> None:
         self._runs = runs
@@ -212,7 +214,7 @@ class _OverScopedTables:
     *("list_job_rows", "drop_listed", "purge", "forget_tenant"),
 )
 class TenantIndex(_OverScopedTables, TablesIndex):
-    """See `shared.ports.index.Index`."""
+    """`shared.ports.index.Index`, limited to the tenants of one caller."""
 
     def __init__(self, store: object, caller: Caller, *, moving: bool = False) -> None:
         super().__init__(store, caller, moving=moving)
@@ -221,8 +223,8 @@ class TenantIndex(_OverScopedTables, TablesIndex):
 
 @sweeper_only("log_places", "drop_log")
 class TenantAdmissions(_OverScopedTables, TablesAdmissions):
-    """See `shared.ports.admissions.AdmissionStates`. A caller that can change a tenant's jobs can change that tenant's
-    quotas.
+    """`shared.ports.admissions.AdmissionStates`, limited to the tenants of one caller. A caller that can change a
+    tenant's jobs can change that tenant's quotas.
     """
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
@@ -244,10 +246,10 @@ class TenantAdmissions(_OverScopedTables, TablesAdmissions):
 
 @sweeper_only("list_settled", "remove")
 class TenantIncidents(_OverScopedTables, TablesIncidents):
-    """See `shared.ports.incidents.Incidents`.
+    """`shared.ports.incidents.Incidents`, limited to the tenants of one caller.
 
-    Every caller can use `open`, `find_open`, and `settle` with LUCIUS as the actor, since the end of a job uses them.
-    Only callers of all tenants can use incidents without a tenant.
+    Every caller can use `open`, `find_open`, and `settle` with LUCIUS as the actor, since LUCIUS uses these methods
+    when a job ends. Only callers of all tenants can use incidents without a tenant.
     """
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
@@ -288,12 +290,12 @@ class TenantIncidents(_OverScopedTables, TablesIncidents):
 
 @sweeper_only("work", "remove", "due", "drop_due", "drop_due_before")
 class TenantBulks(_OverScopedTables, TablesBulks):
-    """See `shared.ports.bulks.Bulks`."""
+    """`shared.ports.bulks.Bulks`, limited to the tenants of one caller."""
 
 
 @sweeper_only("tenants", "remove", "write", "forget", "forget_incidents", "purge")
 class TenantFeed(_OverScopedTables, TablesFeed):
-    """See `shared.ports.feed.Feed`. A request can only read it."""
+    """`shared.ports.feed.Feed`, limited to the tenants of one caller. A request can only read the feed."""
 
     def __init__(self, feed: Feed, caller: Caller, *, moving: bool = False) -> None:
         super().__init__(feed, caller, moving=moving)
@@ -306,7 +308,7 @@ class TenantFeed(_OverScopedTables, TablesFeed):
 
 @sweeper_only("remove_before", "write_completed")
 class TenantHeads(_OverScopedTables, TablesHeads):
-    """See `shared.ports.heads.Heads`."""
+    """`shared.ports.heads.Heads`, limited to the tenants of one caller."""
 
 
 @sweeper_only(
@@ -314,7 +316,7 @@ class TenantHeads(_OverScopedTables, TablesHeads):
     *("list_noted", "forget"),
 )
 class TenantHooks(_OverScopedTables, TablesHooks):
-    """See `shared.ports.hooks.Hooks`."""
+    """`shared.ports.hooks.Hooks`, limited to the tenants of one caller."""
 
 
 @sweeper_only(
@@ -322,4 +324,4 @@ class TenantHooks(_OverScopedTables, TablesHooks):
     *("put_fold_again", "list_fold_again", "delete_fold_again", "read_position", "write_position"),
 )
 class TenantUsage(_OverScopedTables, TablesUsage):
-    """See `shared.ports.usage.Usage`."""
+    """`shared.ports.usage.Usage`, limited to the tenants of one caller."""

@@ -54,7 +54,9 @@ _FILTER = re.compile(r"PartitionKey eq @(\w+)(?: and (?!PartitionKey )\w+ (?:eq|
 
 
 class ScopedTables:
-    """See `shared.adapters.tables.table.Tables`. `shared_tables`: names of tables without partitions of tenants."""
+    """`shared.adapters.tables.table.Tables`, limited to the tenants of one caller. `shared_tables` has the names of
+    tables without partitions of tenants.
+    """
 
     def __init__(self, tables: Tables, reach: Reach, shared_tables: Collection[str | None] = ()) -> None:
         self._tables = tables
@@ -66,7 +68,7 @@ class ScopedTables:
 
 
 class ScopedTable:
-    """See `shared.adapters.tables.table.Table`.
+    """`shared.adapters.tables.table.Table`, limited to the tenants of one caller.
 
     Each method raises PermissionError for the partition of a tenant that the caller cannot see. A write raises
     TenantForbidden for a partition that the caller can only read.

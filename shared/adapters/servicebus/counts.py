@@ -23,10 +23,10 @@ _FORBIDDEN = (401, 403)
 
 
 class ServiceBusCounts:
-    """See `shared.ports.bus.Counts`.
+    """Implementation of `shared.ports.bus.Counts` over Azure Service Bus.
 
-    The first count creates the client, since an app without a numeric dispatch limit never counts. `url`: URL of the
-    management API, such as that of an emulator. Default: the bus's own host name over https.
+    The first count creates the client, since an app without a numeric dispatch limit never counts. `url` is the URL of
+    the management API, for example of an emulator. Default: the bus's own host name over https.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ _FIRST_SEQUENCE_NUMBER = 1
 
 
 class ServiceBusLanes:
-    """See `shared.ports.bus.Lanes`."""
+    """Implementation of `shared.ports.bus.Lanes` over Azure Service Bus."""
 
     def __init__(self, client: ServiceBusClient, replies: ReplyEntities, clock: Clock) -> None:
         self._client = client
@@ -76,7 +76,7 @@ class _Entity:
         self._lock = asyncio.Lock()
 
     async def look(self, since: datetime) -> LaneLook:
-        """Returns a read that started at `since` or later. Raises BusUnavailable, also if such a read has failed."""
+        """Returns the result of a read that started at `since` or later. Raises BusUnavailable if that read fails."""
         async with self._lock:
             if self._failed is not None and self._failed[0] >= since:
                 raise BusUnavailable(str(self._failed[1]))
@@ -101,8 +101,8 @@ class _Entity:
         return look
 
     async def _peek_all(self, receiver: ServiceBusReceiver, began: datetime) -> LaneLook:
-        """Returns all messages that the bus shows. A response may be shorter than requested, so only an empty one means
-        the end.
+        """Returns all messages that the bus shows. A response may be shorter than requested, so only an empty response
+        means the end.
         """
         shown: list[tuple[str, datetime]] = []
         following = _FIRST_SEQUENCE_NUMBER

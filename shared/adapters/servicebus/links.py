@@ -49,7 +49,9 @@ def bus_client(
 
 
 async def answer(call: Awaitable[_Returned], what: str) -> _Returned:
-    """Awaits a receiver's call. `what`: name of the call in errors. Raises BusUnavailable."""
+    """Awaits a call of a receiver and returns the result. `what` is the name of the call in errors. Raises
+    BusUnavailable.
+    """
     try:
         async with time_limit(_CALL_S):
             return await call
@@ -58,7 +60,7 @@ async def answer(call: Awaitable[_Returned], what: str) -> _Returned:
 
 
 async def close_link(link: ServiceBusSender | ServiceBusReceiver) -> None:
-    """Closes a link. Never raises: a link that does not close in time is left open (R43)."""
+    """Closes a link. Never raises. Leaves a link open that does not close in time (R43)."""
     with suppress(*BUS_FAULTS):
         async with time_limit(_CLOSE_S):
             await link.close()

@@ -32,7 +32,7 @@ def _trace_properties(traceparent: str | None) -> dict[str | bytes, Any]:
 
 
 class ServiceBusPublisher:
-    """See `shared.ports.bus.DirectivePublisher`."""
+    """Implementation of `shared.ports.bus.DirectivePublisher` over Azure Service Bus."""
 
     def __init__(self, client: ServiceBusClient) -> None:
         self.client = client

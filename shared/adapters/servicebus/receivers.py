@@ -32,7 +32,7 @@ Take = Callable[[DeadReply], Awaitable[bool]]
 
 
 class ServiceBusDeadReplies:
-    """See `shared.ports.bus.DeadReplies`."""
+    """Implementation of `shared.ports.bus.DeadReplies` over Azure Service Bus."""
 
     def __init__(self, client: ServiceBusClient, replies: ReplyEntities) -> None:
         self._client = client
@@ -103,7 +103,7 @@ class ServiceBusDeadReplies:
 
 @asynccontextmanager
 async def _closing(receiver: ServiceBusReceiver) -> AsyncIterator[ServiceBusReceiver]:
-    """Closes the receiver at the end. The first call opens its link."""
+    """Yields the receiver, and closes the receiver afterwards. The first call on the receiver opens its link."""
     try:
         yield receiver
     finally:
@@ -111,7 +111,7 @@ async def _closing(receiver: ServiceBusReceiver) -> AsyncIterator[ServiceBusRece
 
 
 async def _peek(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
-    """Returns the oldest messages; none for a queue that this bus does not have."""
+    """Returns the oldest messages. Returns no messages for a queue that this bus does not have."""
     with suppress(MessagingEntityNotFoundError):
         return await receiver.peek_messages(max_message_count=count)
     return []

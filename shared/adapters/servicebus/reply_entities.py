@@ -30,7 +30,7 @@ class ReplyEntities:
         return f"{self.prefix}{lane}"
 
     def lane_of(self, properties: Mapping[Any, Any] | None) -> int:
-        """Returns the lane of a message in the queue; 0 if it was sent to the queue itself.
+        """Returns the lane of a message in the queue; 0 if the message was sent to the queue itself.
 
         The Functions host passes names and values as text, the SDK as bytes.
         """
@@ -50,8 +50,8 @@ class ReplyEntities:
         """Yields a receiver for each entity with dead replies of the lane. `lane` None means the queue.
 
         A topic's dead-letter queue has replies that the queue did not accept ("Dead-lettering in auto forward
-        scenarios" of Azure's documentation). The queue itself is read if the topics do not forward: its messages
-        arrived before a change of `LUCIUS_REPLIES`, and no function reads them.
+        scenarios" of Azure's documentation). The queue itself is read if the topics do not forward. The messages of the
+        queue then arrived before a change of `LUCIUS_REPLIES`, and no function reads these messages.
         """
         kind = ServiceBusSubQueue.DEAD_LETTER
         if lane is not None:

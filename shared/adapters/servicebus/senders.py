@@ -1,4 +1,4 @@
-"""Sends all messages except directives: admission calls, hints, deliveries, and events to their topic."""
+"""Senders of all messages except directives: admission calls, hints, deliveries, and events for their topic."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _CLOUDEVENT = "application/cloudevents+json"
 
 
 class BusSender:
-    """Sends to one queue or topic. Its link is opened on first use, and again after a failed send."""
+    """A sender to one queue or topic. The first send opens the link, and a send after a failure opens the link again.
+    """
 
     def __init__(
         self, name: str, opened: Callable[[str], ServiceBusSender], *, send_s: float, open_s: float | None = None
     ) -> None:
-        """Sets the limits. `send_s`: maximum seconds of a send.
+        """Sets the limits. `send_s` is the maximum duration of a send in seconds.
 
-        `open_s`: maximum seconds of a send that opens the link.
+        `open_s` is the maximum duration in seconds of a send that opens the link.
         """
         self._name = name
         self._opened = opened
@@ -72,7 +73,7 @@ class BusSender:
 
 
 class ServiceBusAdmissionCalls(BusSender):
-    """See `shared.ports.bus.AdmissionCalls`."""
+    """Implementation of `shared.ports.bus.AdmissionCalls` over Azure Service Bus."""
 
     def __init__(self, client: ServiceBusClient) -> None:
         super().__init__(ADMISSION_QUEUE, client.get_queue_sender, send_s=_CALL_S)
@@ -98,7 +99,7 @@ class ServiceBusAdmissionCalls(BusSender):
 
 
 class ServiceBusHints(BusSender):
-    """See `shared.ports.feed.HintQueue`."""
+    """Implementation of `shared.ports.feed.HintQueue` over Azure Service Bus."""
 
     def __init__(self, client: ServiceBusClient) -> None:
         super().__init__(HINTS_QUEUE, client.get_queue_sender, send_s=_SEND_S, open_s=_OPEN_S)
@@ -108,7 +109,7 @@ class ServiceBusHints(BusSender):
 
 
 class ServiceBusDeliveries(BusSender):
-    """See `shared.ports.webhooks.DeliveryQueue`."""
+    """Implementation of `shared.ports.webhooks.DeliveryQueue` over Azure Service Bus."""
 
     def __init__(self, client: ServiceBusClient) -> None:
         super().__init__(WEBHOOKS_QUEUE, client.get_queue_sender, send_s=_SEND_S, open_s=_OPEN_S)
@@ -118,7 +119,7 @@ class ServiceBusDeliveries(BusSender):
 
 
 class ServiceBusEvents(BusSender):
-    """See `shared.ports.feed.EventTopic`."""
+    """Implementation of `shared.ports.feed.EventTopic` over Azure Service Bus."""
 
     def __init__(self, client: ServiceBusClient) -> None:
         super().__init__(EVENTS_TOPIC, client.get_topic_sender, send_s=_SEND_S, open_s=_OPEN_S)

@@ -49,7 +49,7 @@ class TablesAccount:
         *,
         other_tables: Sequence[str] = (),
     ) -> None:
-        """Sets the account. `direct`: transport for calls on rows; the SDK creates the tables in any case."""
+        """Sets the account. `direct` is the transport for calls on rows. The SDK creates the tables in any case."""
         self._service = service
         self._direct = direct
         self._version_table = version_table
@@ -72,9 +72,11 @@ class TablesAccount:
     ) -> TablesAccount:
         """Connects to the tables.
 
-        `version_table`: the tenants' table, which has the row of the store's version. `other_tables`: tables with rows
-        of that version; a store is new only if these are empty too. `transport`: `direct` or `sdk`. Raises ValueError
-        for a signed URL with `direct`, which accepts an account key or a credential.
+        `version_table` is the tenants' table, which has the row of the store's version. `other_tables` are the tables
+        with rows of that version. A store is new only if all these tables are empty.
+
+        `transport` is `direct` or `sdk`. Raises ValueError for a signed URL with `direct`, since `direct` accepts only
+        an account key or a credential.
         """
         if connection is not None:
             service = TableServiceClient.from_connection_string(connection, **limits.options)
@@ -147,7 +149,7 @@ async def _version_row(table: Table) -> Entity | None:
 
 
 async def read_row(table: Table, partition: str, row: str) -> Entity | None:
-    """Reads a row. None if it does not exist. Raises LedgerUnavailable."""
+    """Reads a row. None if the row does not exist. Raises LedgerUnavailable."""
     try:
         return await table.get_entity(partition, row)
     except NotThere:
@@ -169,7 +171,7 @@ async def transact(table: Table, operations: Sequence[RowOperation]) -> list[dic
 
 
 class SdkTable:
-    """See `shared.adapters.tables.table.Table`."""
+    """Implementation of `shared.adapters.tables.table.Table` over Azure Tables."""
 
     def __init__(self, client: TableClient) -> None:
         self._client = client

@@ -2,7 +2,7 @@
 alone.
 
 DUE has the columns of ACTIVE that a check needs and that do not change between two checks. DUE and WAIT rows are
-copies: a change that reads ACTIVE writes both rows again from ACTIVE, and drops columns that ACTIVE does not have.
+copies. A change that reads ACTIVE writes both rows again from ACTIVE, and drops columns that ACTIVE does not have.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def _for_gates(candidate: Candidate) -> dict[str, str]:
 
 
 def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[RowOperation]:
-    """Returns the operations that delete both rows. The transaction fails if DUE was moved, or with `etag` if ACTIVE
-    was
-    changed.
+    """Returns the operations that delete both rows. The transaction fails if DUE has moved to another time.
+
+    With `etag`, the transaction also fails if ACTIVE has changed.
     """
     return [delete_row(partition, active_row(job_id), etag), delete_row(partition, due_row(check_at, job_id))]
 
@@ -103,7 +103,8 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
 
 
 def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[RowOperation]:
-    """Changes the place in ACTIVE, moves the DUE row to `check_at`, and inserts or deletes the WAIT row.
+    """Returns the operations that change the place in ACTIVE, move the DUE row to `check_at`, and insert or delete the
+    WAIT row.
 
     The job must already have a place.
     """
@@ -127,15 +128,21 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
 
 
 def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[RowOperation]:
-    """Writes the key of a job's DUE row into its WAIT row, so that the process that admits the job deletes the
-    DUE row.
+    """Returns the operation that writes the key of a job's DUE row into the job's WAIT row. No operation if the job
+    does not wait.
+
+    The process that admits the job then deletes the DUE row.
     """
     row = _wait_row_of(place)
     return [merge_row({**row_at(partition, row), "due_at": check_at})] if row is not None else []
 
 
 def back_in_line(active: ActiveRow) -> list[RowOperation]:
-    """Inserts the missing WAIT row of a job at the end of its queue. The transaction fails if ACTIVE was changed."""
+    """Returns the operations that insert the missing WAIT row of a job in its queue again. No operations if the job
+    does not wait.
+
+    The transaction fails if ACTIVE was changed.
+    """
     place, partition = active.place, encode_key(active.tenant)
     if place is None or place.state is not PlaceState.WAITING or place.queue is None:
         return []
@@ -145,13 +152,13 @@ def back_in_line(active: ActiveRow) -> list[RowOperation]:
 
 
 def leaves_line(partition: str, place: Place | None) -> list[RowOperation]:
-    """Deletes the WAIT row of a job that has one."""
+    """Returns the operation that deletes the job's WAIT row. No operation if the job does not wait."""
     row = _wait_row_of(place)
     return [delete_row(partition, row)] if row is not None else []
 
 
 def _wait_row_of(place: Place | None) -> str | None:
-    """Returns the key of the WAIT row of a job in a waiting queue."""
+    """Returns the key of the job's WAIT row; None if the job does not wait."""
     if place is None or place.state is not PlaceState.WAITING or place.queue is None:
         return None
     return wait_row(place.queue, place.candidate.rank, place.candidate.job_id)

@@ -55,7 +55,7 @@ _JSON = ("active_by_kind", "active_by_source", "queues", "shares", "gates")
 
 
 class TablesAdmissions(TablesDirectory):
-    """See `shared.ports.admissions.AdmissionStates`."""
+    """Implementation of `shared.ports.admissions.AdmissionStates` over Azure Tables."""
 
     def __init__(self, account: Tables, index_table: str, gates_table: str) -> None:
         super().__init__(account, gates_table)

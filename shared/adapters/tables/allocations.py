@@ -36,7 +36,7 @@ _ACCOUNT = [each.name for each in fields(Account)]
 
 
 class TablesAllocations:
-    """See `shared.ports.allocations.Allocations`."""
+    """Implementation of `shared.ports.allocations.Allocations` over Azure Tables."""
 
     def __init__(self, account: Tables, gates_table: str) -> None:
         self._gates = TableRows(account, gates_table)
@@ -109,5 +109,5 @@ def _allocation_record_of(entity: Entity) -> AllocationRecord:
 
 
 def _account_of(values: list[Any]) -> Account:
-    """Returns an account. Its values are in the order of the fields; a later release may have more."""
+    """Decodes an account from values in the order of its fields. A later release can have more values."""
     return Account(**dict(zip(_ACCOUNT, values[: len(_ACCOUNT)], strict=False)))

@@ -1,4 +1,6 @@
-"""Strings that exceed a table property: stored in a blob and referenced, never cut (R33)."""
+"""Strings that exceed the limit of a table property. The module stores such strings in blobs with a reference, and
+never cuts them (R33).
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ class TextStore(Protocol):
     """A store of texts by name, as blobs."""
 
     async def put(self, name: str, text: str) -> None:
-        """Writes a text. Idempotent, since its name is made from its content. Raises LedgerUnavailable."""
+        """Writes a text. Idempotent, since the name is made from the content. Raises LedgerUnavailable."""
 
     async def get(self, name: str) -> str:
-        """Returns a text. Raises DataLost if it does not exist, and LedgerUnavailable."""
+        """Returns a text. Raises DataLost if the text does not exist. Raises LedgerUnavailable."""
 
     async def remove(self, prefix: str) -> object:
         """Deletes all texts whose names begin with this prefix. Idempotent. Raises LedgerUnavailable."""

@@ -44,7 +44,7 @@ def join_json(name: str, entity: Mapping[str, Any]) -> Any:
 
 
 def select_known(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that are fields of the dataclass; a later release may have written more."""
+    """Returns the values that are fields of the dataclass. Leaves out values of a later release."""
     return {each.name: values[each.name] for each in fields(kind) if each.name in values}
 
 

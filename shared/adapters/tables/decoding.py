@@ -1,7 +1,7 @@
 """Decodes rows, and turns each exception of a decoder into an error of LUCIUS.
 
 A single row that cannot be decoded raises Undecodable, with its key. A list of many jobs or tenants leaves such a row
-out and logs it (`ROW_UNDECODABLE`): the other jobs continue.
+out and logs the row (`ROW_UNDECODABLE`), so the other jobs continue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def decode_entity(decode: Callable[[Entity], T], entity: Entity) -> T:
 
 
 def decode_all(decode: Callable[[Entity], T], entities: Iterable[Entity], unread: list[str] | None = None) -> list[T]:
-    """Returns the objects of the rows that can be decoded; `unread` gets the keys of the others."""
+    """Returns the objects of the rows that can be decoded. `unread` gets the keys of the other rows."""
     found: list[T] = []
     for entity in entities:
         try:
@@ -41,8 +41,8 @@ def decode_all(decode: Callable[[Entity], T], entities: Iterable[Entity], unread
 
 
 def row_as(kind: Callable[..., T], row: Mapping[str, Any], /, **given: Any) -> T:
-    """Returns the dataclass of a row that has a column for each field. `given`: fields that the row has in another
-    form.
+    """Returns the dataclass of a row that has a column for each field. `given` has the fields that the row has in
+    another form.
 
     A column may be absent if its field has a default. Raises Undecodable if any other column is absent. A field `etag`
     gets the row's ETag.
@@ -59,7 +59,7 @@ def row_as(kind: Callable[..., T], row: Mapping[str, Any], /, **given: Any) -> T
 
 @cache
 def _fields_of(kind: Any) -> tuple[tuple[str, bool], ...]:
-    """Returns the name of each field, and whether it has no default."""
+    """Returns the name of each field, with True if the field has no default."""
     return tuple((each.name, each.default is each.default_factory is MISSING) for each in fields(kind) if each.init)
 
 

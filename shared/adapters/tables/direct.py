@@ -58,7 +58,7 @@ class _Credential(Protocol):
         """Returns the `Authorization` header of a request. Raises LedgerUnavailable."""
 
     def renew(self, challenge: str) -> bool:
-        """Handles the `WWW-Authenticate` of a refused request. Returns whether the next `Authorization` header will
+        """Handles the `WWW-Authenticate` of a refused request. Returns True if the next `Authorization` header will
         differ.
         """
 
@@ -141,7 +141,7 @@ class DirectAccount:
     async def send(
         self, method: str, path: str, headers: Mapping[str, str], *, query: str = "", body: bytes | None = None
     ) -> _Answer:
-        """Sends a request. `path`: relative to the account. Raises LedgerUnavailable."""
+        """Sends a request. `path` is relative to the account. Raises LedgerUnavailable."""
         answer = await self._send(method, path, headers, query, body)
         if answer.status == 401 and self._credential.renew(answer.headers.get("WWW-Authenticate", "")):
             answer = await self._send(method, path, headers, query, body)
@@ -150,7 +150,7 @@ class DirectAccount:
     async def _send(
         self, method: str, path: str, headers: Mapping[str, str], query: str, body: bytes | None
     ) -> _Answer:
-        """Tries as often as the SDK: a second time immediately, then after a wait."""
+        """Tries as often as the SDK, the second time immediately and then after a wait."""
         path = self._path + path
         url = URL(f"{self._base}{path}?{query}" if query else self._base + path, encoded=True)
         for tried in range(1 + self._limits.retries):
@@ -187,14 +187,15 @@ class DirectAccount:
 
 
 def _is_passing(method: str, status: int) -> bool:
-    """Returns whether another try may have another response."""
+    """Returns True if another try can have another response."""
     if method not in _REPEATABLE:
         return status in _TRY_WRITE_AGAIN
     return status in _TRY_AGAIN or status > 505
 
 
 def _retry_after_s(answer: _Answer, at_most_s: float) -> float | None:
-    """Returns the requested wait, at most `at_most_s`; None without `Retry-After`, 0 if it is not a number.
+    """Returns the requested wait, at most `at_most_s` seconds. None without `Retry-After`, and 0 if `Retry-After` is
+    not a number.
 
     A longer wait blocks the request and the tenant's turn.
     """
@@ -213,7 +214,7 @@ def _seconds_until(date: str) -> float:
 
 
 class DirectTable:
-    """See `shared.adapters.tables.table.Table`."""
+    """Implementation of `shared.adapters.tables.table.Table` over Azure Tables."""
 
     def __init__(self, account: DirectAccount, name: str) -> None:
         self._account = account

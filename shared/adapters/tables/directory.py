@@ -59,7 +59,7 @@ _COLUMN = "tenants"
 
 
 class TablesDirectory:
-    """See `shared.ports.admissions.QuotaDirectory`."""
+    """Implementation of `shared.ports.admissions.QuotaDirectory` over Azure Tables."""
 
     def __init__(self, account: Tables, gates_table: str) -> None:
         self._gates = TableRows(account, gates_table)
@@ -109,8 +109,9 @@ class TablesDirectory:
     async def _keep_members(
         self, row: str, columns: dict[str, Any], name: str, known: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Returns the columns. Column `name` keeps the fields of a later release. `known` returns the fields that this
-        release knows.
+        """Returns the columns to write. Column `name` also gets the stored fields of a later release.
+
+        `known` returns the fields that this release knows.
         """
         entity = await self._gates.read(DIRECTORY_PARTITION, row)
         try:
@@ -186,7 +187,7 @@ def _group_of(row: str) -> str:
 
 
 def _rows_of(entities: Iterable[Entity]) -> DirectoryRows:
-    """Returns the rows that can be decoded. Others are of a later release, or broken."""
+    """Returns the rows that can be decoded. Other rows are of a later release, or broken."""
     found = []
     for entity in entities:
         try:

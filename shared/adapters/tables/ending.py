@@ -1,5 +1,7 @@
-"""Rows in a tenant's partition: of a new job (CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT, DEP), and of a job that
-ended (LIST, CLAIM, DEAD, INCIDENT, INCIDENTLOG, ENDED).
+"""The rows of a job in its tenant's partition.
+
+A new job has CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT and DEP rows. A job that ended has LIST, CLAIM, DEAD,
+INCIDENT, INCIDENTLOG and ENDED rows.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def rows_of(reservation: Reservation) -> list[RowOperation]:
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
-    """Makes LIST, CLAIM and ENDED of a job that ended, and for a failed job also DEAD and its incident."""
+    """Makes LIST, CLAIM and ENDED of a job that ended. For a failed job, also makes DEAD and the rows of its incident.
+    """
     partition = encode_key(job.tenant)
     listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **changing_columns(job), **letter_column(job)}
     claim = {**row_at(partition, claim_row(job.idempotency_hash)), "expires_at": claim_expires_at}

@@ -1,6 +1,6 @@
 """The format of an export of the tables: a manifest, and parts of rows as compressed NDJSON.
 
-`NAME/manifest.json` lists the parts with their hashes; `complete` is written last. Stored exports have this format: a
+`NAME/manifest.json` lists the parts with their hashes; `complete` is written last. Stored exports have this format. A
 release reads only exports of its own store version.
 """
 
@@ -34,10 +34,10 @@ class Files(Protocol):
     async def put_bytes(self, name: str, content: bytes) -> None: ...
 
     async def get_bytes(self, name: str) -> bytes:
-        """Returns a blob. Raises DataLost if it does not exist."""
+        """Returns a blob. Raises DataLost if the blob does not exist."""
 
     async def folders(self) -> list[str]:
-        """Returns the first parts of the names, in order."""
+        """Returns the first segment of the names, without duplicates, in order."""
 
     async def remove(self, prefix: str) -> object: ...
 
@@ -94,7 +94,9 @@ def manifest_blob(name: str) -> str:
 
 
 async def read_manifest(files: Files, name: str) -> Manifest:
-    """Reads the manifest. Raises ExportUnfit if this release cannot read it; DataLost, LedgerUnavailable."""
+    """Reads the manifest. Raises ExportUnfit if this release cannot read the manifest. Raises DataLost,
+    LedgerUnavailable.
+    """
     content = await files.get_bytes(manifest_blob(name))
     try:
         values = json.loads(content)

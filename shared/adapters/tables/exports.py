@@ -56,13 +56,13 @@ class _Open:
 
 
 class TablesExports:
-    """See `shared.ports.exports.LedgerExports`."""
+    """Implementation of `shared.ports.exports.LedgerExports` over Azure Tables."""
 
     def __init__(self, account: Tables, names: Mapping[str, str], files: Files, source: str = "") -> None:
         """Sets the tables and the container.
 
-        `names`: the table of each role in `ROLES`. `source`: account of the tables, since the container may have
-        exports of several apps.
+        `names` has the table of each role in `ROLES`. `source` is the account of the tables, since the container can
+        have exports of several apps.
         """
         self._suffix = f"-{digest(source)[:8]}"
         self._account = account
@@ -70,7 +70,7 @@ class TablesExports:
         self._files = files
 
     async def begin(self, now: datetime) -> None:
-        """Starts an export, even if the day has one. `go_on` continues it. Raises LedgerUnavailable."""
+        """Starts an export, even if the day has one. `go_on` continues the export. Raises LedgerUnavailable."""
         await self._take_over(Manifest(self._name(now), now))
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
@@ -137,7 +137,7 @@ class TablesExports:
         await self._files.put_bytes(manifest_blob(manifest.name), manifest.text().encode())
 
     async def _export(self, manifest: Manifest, part_of: TablePart, is_over: Callable[[], bool]) -> bool:
-        """Exports the table. Returns whether its export is complete."""
+        """Exports the table. Returns True if the table's export is complete."""
         table = await self._account.table(self._names[part_of.role])
         if not part_of.read and not await self._export_rows(manifest, part_of, table, is_over):
             return False
@@ -150,7 +150,7 @@ class TablesExports:
     async def _export_rows(
         self, manifest: Manifest, part_of: TablePart, table: Table, is_over: Callable[[], bool]
     ) -> bool:
-        """Exports rows. Returns whether all were read."""
+        """Exports rows. Returns True if all rows were read."""
         part, is_ledger = _Open(), part_of.role == "ledger"
         async for partition, rows in _groups(table, manifest.position, whole=is_ledger):
             settled = await _read_consistent(table, partition, rows) if is_ledger else rows
@@ -172,10 +172,10 @@ class TablesExports:
     async def _export_later_events(
         self, manifest: Manifest, part_of: TablePart, table: Table, is_over: Callable[[], bool]
     ) -> bool:
-        """Exports events that were added to each feed during its read, since the rows with a job's position in the feed
-        are read later. Returns whether all these events are exported.
+        """Exports events that were added to each feed during its read. Returns True if all these events are exported.
 
-        Makes one query per feed. `manifest.feeds` has the remaining feeds, so that the next run continues there.
+        The rows with a job's position in the feed are read later than the feed. The function makes one query per feed.
+        `manifest.feeds` has the remaining feeds, so the next run continues there.
         """
         part = _Open()
         for partition, last in list(manifest.feeds.items()):
@@ -192,7 +192,7 @@ class TablesExports:
         return not manifest.feeds
 
     async def _flush(self, manifest: Manifest, part_of: TablePart, part: _Open) -> None:
-        """Writes the part, then the manifest that names it: an interrupted run writes the part again.
+        """Writes the part, then the manifest that names the part. An interrupted run writes the part again.
 
         Raises LedgerUnavailable if another process continues the export.
         """
@@ -209,7 +209,7 @@ class TablesExports:
 async def _groups(
     table: Table, position: tuple[str, str] | None, *, whole: bool
 ) -> AsyncIterator[tuple[str, list[Entity]]]:
-    """Yields rows by partition in key order after the position; with `whole`, each partition as one group."""
+    """Yields rows by partition in key order, after the position. With `whole`, yields each partition as one group."""
     held: list[Entity] = []
     async for page in _pages(table, position):
         held += page
@@ -262,7 +262,7 @@ def _fits(job: Entity, last: str) -> bool:
 
 
 async def _is_unmoved(table: Table, job: Entity) -> bool:
-    """Returns whether the job has not changed since its row was read: the steps of an ended job never change."""
+    """Returns True if the job has not changed since its row was read. The steps of an ended job never change."""
     if job.get("status") in _TERMINAL:
         return True
     now = await read_row(table, job["PartitionKey"], JOB_ROW)

@@ -42,7 +42,7 @@ from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 
 
 class TablesFeed:
-    """See `shared.ports.feed.Feed`."""
+    """Implementation of `shared.ports.feed.Feed` over Azure Tables."""
 
     def __init__(self, account: Tables, table: str, now: Callable[[], datetime]) -> None:
         self._rows = TableRows(account, table)

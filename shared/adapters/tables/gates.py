@@ -24,7 +24,7 @@ SET_AS_A_WHOLE = ("rule", "hold", "throttle")
 
 
 def is_known(values: dict[str, Any]) -> bool:
-    """Returns whether this release knows the kind of the quota. A quota of an unknown kind stops no job here."""
+    """Returns True if this release knows the kind of the quota. A quota of an unknown kind stops no job here."""
     return values["gate"]["kind"] in _KINDS
 
 

@@ -20,7 +20,7 @@ _FIRST_DAY = date(2000, 1, 1)
 
 
 class TablesHeads:
-    """See `shared.ports.heads.Heads`."""
+    """Implementation of `shared.ports.heads.Heads` over Azure Tables."""
 
     def __init__(self, account: Tables, table: str) -> None:
         self._rows = TableRows(account, table)

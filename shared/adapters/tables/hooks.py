@@ -32,7 +32,7 @@ _DELIVERY_COLUMNS = dict.fromkeys(each.name for each in fields(Delivery))
 
 
 class TablesHooks:
-    """See `shared.ports.hooks.Hooks`."""
+    """Implementation of `shared.ports.hooks.Hooks` over Azure Tables."""
 
     def __init__(self, account: Tables, table: str) -> None:
         self._rows = TableRows(account, table)

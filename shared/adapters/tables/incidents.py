@@ -43,7 +43,7 @@ _MAX_RACES = 5
 
 
 class TablesIncidents:
-    """See `shared.ports.incidents.Incidents`."""
+    """Implementation of `shared.ports.incidents.Incidents` over Azure Tables."""
 
     def __init__(self, account: Tables, index_table: str, gates_table: str) -> None:
         self._index = TableRows(account, index_table)
@@ -134,7 +134,7 @@ class TablesIncidents:
 
 
 def incident_inserts(partition: str, job: Job) -> list[RowOperation]:
-    """Makes the rows of a job's incident if the job's end opens one."""
+    """Makes the rows of a job's incident, if the job ended with an incident."""
     found = incident_of(job)
     if found is None:
         return []
@@ -195,7 +195,7 @@ def _subject_row(kind: IncidentKind, subject: str) -> str:
 
 
 async def _rows(rows: TableRows, partition: str, prefix: str, page: PageRange) -> list[IncidentRow]:
-    """Returns the rows. The times also bound the range of keys, which have milliseconds."""
+    """Returns the rows of a page. The times also bound the range of keys, which have milliseconds."""
     first, end = f"{prefix}:{page['after'] or ''}", f"{prefix};"
     if (until := page.get("until")) is not None:
         first = max(first, newest_first(prefix, until + _MILLISECOND, ""))

@@ -103,7 +103,7 @@ class _Ended:
 
 
 class TablesIndex(TablesPurging):
-    """See `shared.ports.index.Index`."""
+    """Implementation of `shared.ports.index.Index` over Azure Tables."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class TablesIndex(TablesPurging):
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """Sets the tables. `jitter`: returns a number from 0 to 1."""
+        """Sets the tables. `jitter` returns a number from 0 to 1."""
         super().__init__(account, table)
         self._tenants = TenantRows(account, tenants_table)
         self._sleep = sleep
@@ -221,10 +221,10 @@ class TablesIndex(TablesPurging):
         return refused
 
     async def _end(self, tenant: str, job_id: str, end: _End, *, check_at: datetime | None) -> _Ended:
-        """Writes the end of a job in one transaction with the deletion of ACTIVE. A job that has already ended in this
-        way does not change.
+        """Writes the terminal state of a job in one transaction with the deletion of ACTIVE. A job that has already
+        ended this way does not change.
 
-        `check_at`: expected time in its DUE row; if None, ACTIVE is read.
+        `check_at` is the expected time in the job's DUE row. If `check_at` is None, ACTIVE is read.
         """
         partition = encode_key(tenant)
         rows, extra = end.rows, end.extra

@@ -104,7 +104,7 @@ def failed_dependant_row(upstream: str, job_id: str) -> str:
 
 
 def after_line(line: int) -> str:
-    """Returns the key after every WAIT row of the queue and before those of the next one."""
+    """Returns the key after every WAIT row of the queue and before the rows of the next queue."""
     return f"WAIT:{line:04d};"
 
 
@@ -128,7 +128,9 @@ def source_row(name: str) -> str:
 
 
 def fold_again_row(hour: datetime | None, tenant: str) -> str:
-    """Returns the key of an hour to sum up again, sorted by the hour. `hour` None means the key before every hour."""
+    """Returns the key of an hour that will be summed up again, sorted by the hour. `hour` None means the key before
+    every hour.
+    """
     return f"REFOLD:{_hour(hour)}:{encode_key(tenant)}" if hour is not None else "REFOLD:"
 
 

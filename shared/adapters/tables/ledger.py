@@ -33,7 +33,7 @@ _TERMINAL = frozenset(status.value for status in JobStatus if status.terminal)
 
 
 class TablesLedger:
-    """See `shared.ports.ledger.Ledger`."""
+    """Implementation of `shared.ports.ledger.Ledger` over Azure Tables."""
 
     def __init__(self, account: Tables, table: str, texts: TextStore) -> None:
         self._rows = TableRows(account, table)

@@ -161,7 +161,7 @@ class TablesLists:
         decode: Callable[[Entity], T],
         unread: list[str] | None = None,
     ) -> list[T]:
-        """Returns rows decoded, without those that cannot be decoded (`TableRows.read_decoded`)."""
+        """Returns the decoded rows, without rows that cannot be decoded (`TableRows.read_decoded`)."""
         return await self._rows.read_decoded(between(encode_key(tenant), first, end), limit, decode, unread)
 
     async def _delete(self, tenant: str, row: str, etag: str | None = None) -> None:

@@ -22,7 +22,7 @@ _MAX_ROWS = 1000
 
 
 class TablesMinutes:
-    """See `shared.ports.minutes.Minutes`."""
+    """Implementation of `shared.ports.minutes.Minutes` over Azure Tables."""
 
     def __init__(self, account: Tables, table: str) -> None:
         self._rows = TableRows(account, table)

@@ -64,7 +64,7 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
 
 
 def insert_freed(partition: str, freed: Freed) -> RowOperation:
-    """Makes the insertion of a FREED row, which fails if the row exists: the job was already freed before."""
+    """Makes the insertion of a FREED row, which fails if the row exists because the job was already freed."""
     row: dict[str, Any] = {
         **_key(partition, freed),
         "job_id": freed.job_id,

@@ -14,7 +14,7 @@ _JSON = ("definition", "schemas")
 
 
 class TablesProtocolVersions:
-    """See `shared.ports.protocol_versions.ProtocolVersions`."""
+    """Implementation of `shared.ports.protocol_versions.ProtocolVersions` over Azure Tables."""
 
     def __init__(self, account: Tables, gates_table: str) -> None:
         self._gates = TableRows(account, gates_table)

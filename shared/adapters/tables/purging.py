@@ -103,7 +103,7 @@ class TablesPurging(TablesLists):
         return [row for row in rows if row["RowKey"] not in spared]
 
     async def _purge_admission(self, bulk: Bulk) -> int | None:
-        """Deletes GATES under its ETag, since the creation of a job with quotas changes it."""
+        """Deletes GATES under its ETag, since the creation of a job with quotas changes GATES."""
         admission = await self._rows.read(encode_key(bulk.tenant), GATES_ROW)
         if await self._others(bulk, 1):
             return None
@@ -116,7 +116,7 @@ class TablesPurging(TablesLists):
 
 
 def _is_of_job(row: Entity, before: datetime) -> bool:
-    """Returns whether the row is of a living job, or of one created after the purge began."""
+    """Returns True if the row is of a living job, or of a job that was created after the purge began."""
     word = row["RowKey"].partition(":")[0]
     if word == "CLAIM":
         return row.get("expires_at") is None

@@ -28,7 +28,7 @@ _AT_ONCE = 16
 
 
 class TablesRejected:
-    """See `shared.ports.rejected.RejectedMessages`."""
+    """Implementation of `shared.ports.rejected.RejectedMessages` over Azure Tables."""
 
     def __init__(self, account: Tables, table: str, texts: TextStore) -> None:
         self._rows = TableRows(account, table)
@@ -103,7 +103,7 @@ class TablesRejected:
         return len(lines)
 
     async def _without_shared(self, row: Entity) -> Entity:
-        """Returns the row without the names of blobs that other messages of the day also use: equal bodies share a
+        """Returns the row without the names of blobs that other messages of the day also use. Equal bodies share a
         blob.
         """
         kept = Entity(row, row.etag, row.int64)
@@ -114,7 +114,7 @@ class TablesRejected:
         return kept
 
     async def _delete(self, row: Entity) -> None:
-        """Deletes a message, the row of its day last: after a crash, the next call finds it again."""
+        """Deletes a message. The row of its day is the last, so after a crash the next call finds the message again."""
         for name in row:
             if name.endswith(SUFFIX):
                 await self._texts.remove(row[name])

@@ -1,6 +1,6 @@
 """Restores lost tables from an export while the app is stopped.
 
-Until the restore ends, the store has version 0, which no release reads: an app that starts in the meantime responds
+Until the restore ends, the store has version 0, which no release reads. An app that starts in the meantime responds
 503.
 """
 
@@ -44,7 +44,9 @@ _OF_A_JOB = frozenset({"ACTIVE", "CLAIM", "LIST", "WAIT"})
 
 
 class Restore:
-    """Writes the rows of one export into empty tables. `opened`: the tables by role, without a check of the version."""
+    """A restore of the rows of one export into empty tables. `opened` has the tables by role, without a check of the
+    version.
+    """
 
     def __init__(self, opened: Mapping[str, Table], files: Files) -> None:
         self._tables = opened
@@ -55,10 +57,10 @@ class Restore:
         self._last_events: dict[str, int] = {}
 
     async def run(self, name: str) -> Exported:
-        """Restores an export, or continues a restore of the same one.
+        """Restores an export, or continues a restore of the same export.
 
-        Raises ExportUnfit before a write if the export is incomplete, damaged or of another release, or the tables have
-        rows; LedgerUnavailable.
+        Raises ExportUnfit before the first write if the export is incomplete, damaged or of another release, or if the
+        tables have rows. Raises LedgerUnavailable.
         """
         manifest = await self._check(name)
         await self._begin(manifest)

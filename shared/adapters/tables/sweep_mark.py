@@ -32,7 +32,7 @@ _JSON = ("active", "modes", "backlogs", "processing", "versions")
 
 
 class TablesAnswers:
-    """See `shared.ports.sweeps.Answers`."""
+    """Implementation of `shared.ports.sweeps.Answers` over Azure Tables."""
 
     def __init__(self, account: Tables, gates_table: str) -> None:
         self._gates = TableRows(account, gates_table)
@@ -57,7 +57,7 @@ def _heard_of(row: Entity) -> tuple[str, Heard]:
 
 
 class TablesSweepMark:
-    """See `shared.ports.sweeps.SweepMarks`."""
+    """Implementation of `shared.ports.sweeps.SweepMarks` over Azure Tables."""
 
     def __init__(self, account: Tables, table: str) -> None:
         self._rows = TableRows(account, table)

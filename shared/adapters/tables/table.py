@@ -54,12 +54,16 @@ def row_at(partition: str, row: str) -> dict[str, Any]:
 
 
 def merge_row(row: Mapping[str, Any], etag: str | None = None) -> RowOperation:
-    """Returns the operation that changes these columns of an existing row; with `etag` only if it is unchanged."""
+    """Returns the operation that changes these columns of an existing row. With `etag`, the operation fails if the row
+    has changed.
+    """
     return ("update", row, {"mode": UpdateMode.MERGE, **_match_etag(etag)})
 
 
 def replace_row(row: Mapping[str, Any], etag: str | None = None) -> RowOperation:
-    """Returns the operation that replaces an existing row completely; with `etag` only if it is unchanged."""
+    """Returns the operation that replaces an existing row completely. With `etag`, the operation fails if the row has
+    changed.
+    """
     return ("update", row, {"mode": UpdateMode.REPLACE, **_match_etag(etag)})
 
 
@@ -74,7 +78,7 @@ def put_row(row: Mapping[str, Any]) -> RowOperation:
 
 
 def delete_row(partition: str, row: str, etag: str | None = None) -> RowOperation:
-    """Returns the operation that deletes a row; with `etag` only if it is unchanged."""
+    """Returns the operation that deletes a row. With `etag`, the operation fails if the row has changed."""
     return ("delete", row_at(partition, row), _match_etag(etag))
 
 
@@ -100,7 +104,9 @@ class QueryOptions(TypedDict, total=False):
 
 
 class Table(Protocol):
-    """A table; see the module. Each method raises LedgerUnavailable if the store does not give a valid response."""
+    """A table. Methods return plain values. Each method raises LedgerUnavailable if the store does not give a valid
+    response.
+    """
 
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
         """Returns a row. Raises NotThere."""
@@ -121,7 +127,7 @@ class Table(Protocol):
     async def write(self, operation: RowOperation) -> None:
         """Updates, upserts or deletes a row outside of a transaction. The call is repeated after a lost response.
 
-        Deleting a row that does not exist does nothing. Raises Conflict, LedgerRefused.
+        Does nothing if a row to delete does not exist. Raises Conflict, LedgerRefused.
         """
 
 

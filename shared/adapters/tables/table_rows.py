@@ -1,4 +1,4 @@
-"""The rows of one table, as the stores read and write them; the table is created on first use."""
+"""The rows of one table, as the stores read and write them. The table is created on first use."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def from_key(partition: str, first: str, end: str) -> Query:
 
 
 class TableRows:
-    """The rows of a table; see the module. Each method raises LedgerUnavailable, and a write raises errors as `Table`
-    does.
+    """The rows of a table, which is created on first use.
+
+    Each method raises LedgerUnavailable, and a write raises errors as `Table` does.
     """
 
     def __init__(self, account: Tables, name: str) -> None:
@@ -53,11 +54,11 @@ class TableRows:
         self.name = name
 
     async def read(self, partition: str, row: str) -> Entity | None:
-        """Returns a row; None if it does not exist."""
+        """Returns a row; None if the row does not exist."""
         return await read_row(await self.account.table(self.name), partition, row)
 
     async def find(self, partition: str, row: str, decode: Callable[[Entity], T]) -> T | None:
-        """Returns the object of a row; None if it does not exist. Raises Undecodable."""
+        """Returns the object of a row; None if the row does not exist. Raises Undecodable."""
         entity = await self.read(partition, row)
         return decode_entity(decode, entity) if entity is not None else None
 
@@ -87,8 +88,8 @@ class TableRows:
         """Returns the objects of the first rows that can be decoded, at most `limit`, in key order.
 
         `decode` returns None for a row that does not belong to the list. The query continues past such rows and
-        undecodable ones: a page is shorter than its limit only at the end of its range. `unread` gets the keys of rows
-        that cannot be decoded. Raises Undecodable after `MAX_LEFT_OUT` of these.
+        undecodable rows, so a page is shorter than its limit only at the end of its range. `unread` gets the keys of
+        rows that cannot be decoded. Raises Undecodable after `MAX_LEFT_OUT` of these rows.
         """
         found: list[T] = []
         left_out = 0
@@ -115,14 +116,14 @@ class TableRows:
         await (await self.account.table(self.name)).write(operation)
 
     async def delete(self, partition: str, row: str, etag: str | None = None) -> None:
-        """Deletes a row. Does nothing if it does not exist, or with `etag` if it has changed."""
+        """Deletes a row. Does nothing if the row does not exist. With `etag`, does nothing if the row has changed."""
         with contextlib.suppress(Conflict):
             await self.write(delete_row(partition, row, etag))
 
     async def delete_all(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Deletes at most 100 rows of one partition by their keys. Returns their number.
 
-        Deletes none of them if another process has deleted one.
+        Deletes no row if another process has deleted one of the rows.
         """
         deletes = [delete_row(row["PartitionKey"], row["RowKey"]) for row in rows]
         if deletes:

@@ -35,7 +35,7 @@ class TenantRows:
         self._woken_until: dict[str, datetime] = {}
 
     def over(self, scoped: Callable[[TableRows], Tables]) -> TenantRows:
-        """Returns the same rows over other tables, sharing the state of this process."""
+        """Returns an object for the same rows over other tables, which shares the state of this process."""
         rows = copy.copy(self)
         rows._rows = TableRows(scoped(self._rows), self._rows.name)
         return rows
@@ -56,13 +56,13 @@ class TenantRows:
             del self._woken_until[next(iter(self._woken_until))]
 
     async def awake(self, now: datetime) -> list[AwakeTenant]:
-        """Lists the awake tenants: one query, in pages. Raises LedgerUnavailable."""
+        """Lists the awake tenants with one query, in pages. Raises LedgerUnavailable."""
         query = all_of(TENANTS_PARTITION).having("wake_at le @now", now=now)
         return await self._rows.read_decoded(query, None, partial(row_as, AwakeTenant))
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
-        """Marks the tenant as asleep until `until`; None means until its next POST. Does nothing if the tenant has
-        posted since (Race sleep).
+        """Marks the tenant as asleep until `until`. None means until the tenant's next POST. Does nothing if the tenant
+        has posted since (Race sleep).
 
         Raises LedgerUnavailable.
         """
@@ -71,7 +71,7 @@ class TenantRows:
             await self._rows.write(merge_row(row, awake.etag))
 
     async def forget(self, tenant: str, before: datetime) -> bool:
-        """Deletes the row of a tenant that last posted before `before`. Returns whether it is deleted. Raises
+        """Deletes the row of a tenant that last posted before `before`. Returns True if the row is deleted. Raises
         LedgerUnavailable.
         """
         row = await self._rows.read(TENANTS_PARTITION, encode_key(tenant))

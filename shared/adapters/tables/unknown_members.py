@@ -1,9 +1,10 @@
 """Keeps columns and JSON fields of a later release when this release writes the row again (R44).
 
 A row that is replaced completely gets the columns of this release, and each part of the stored row that this release
-does not know. A part is unknown if this release would not write it for the object that it read. The objects of
-`shared.core` do not have these parts: the object that was read has the stored row (`StoredAdmission.row`), from which
-the write takes them. A merged row needs none of this.
+does not know. A part is unknown if this release would not write the part for the object that it read.
+
+The objects of `shared.core` do not have these parts. The write takes the parts from the stored row of the object
+(`StoredAdmission.row`). A merged row needs none of this.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ def keep(
 ) -> dict[str, Any]:
     """Returns the row `after` with each part of `stored` that `before` does not have.
 
-    `stored`: the row as read; None if there was none. `before`: the row that this release writes for the object that it
-    read; without JSON objects, the names of its columns are enough. `parts`: columns with continuations
-    (`columns.split_json`). `whole`: names of columns and JSON fields that are single values; if this release changes
-    one, nothing of the old value stays.
+    - `stored` is the row as read; None if no row was stored.
+    - `before` is the row that this release writes for the object that it read. Without JSON objects, the names of its
+      columns are enough.
+    - `parts` are columns with continuations (`columns.split_json`).
+    - `whole` has the names of columns and JSON fields that are single values. If this release changes such a value,
+      nothing of the old value stays.
     """
     if stored is None:
         return dict(after)

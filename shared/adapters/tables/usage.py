@@ -42,7 +42,7 @@ _FIRST_WAIT_S = 0.02
 
 
 class TablesUsage:
-    """See `shared.ports.usage.Usage`."""
+    """Implementation of `shared.ports.usage.Usage` over Azure Tables."""
 
     def __init__(
         self, account: Tables, table: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -142,7 +142,7 @@ class TablesUsage:
 
 
 def _source_of(row: Entity) -> SeenSource | None:
-    """Returns the source; None if it was dropped while a job named it again."""
+    """Returns the source. None if the source was dropped while a job named the source again."""
     if "first_at" not in row:
         return None
     return row_as(SeenSource, row, cursor=row["RowKey"])

@@ -128,8 +128,8 @@ def if_match(options: Mapping[str, Any] = {}) -> str:
 
 
 def transaction_of(account: str, table: str, operations: Sequence[RowOperation]) -> bytes:
-    """Makes the body of one entity-group transaction. `account`: URL of the account. Raises TypeError, ValueError,
-    OverflowError.
+    """Makes the body of one entity-group transaction. `account` is the URL of the account. Raises TypeError,
+    ValueError, OverflowError.
     """
     if len({operation[1]["PartitionKey"] for operation in operations}) > 1:
         raise ValueError("a transaction has one partition")
@@ -178,7 +178,7 @@ def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
 
 
 def error_of(status: int, body: bytes, code: str | None) -> Exception:
-    """Returns the error of a refused request. `code`: value of the response's header `x-ms-error-code`."""
+    """Returns the error of a refused request. `code` is the value of the response's header `x-ms-error-code`."""
     message = ""
     try:
         problem = json.loads(body)["odata.error"]
@@ -191,7 +191,7 @@ def error_of(status: int, body: bytes, code: str | None) -> Exception:
 
 
 def row_of(found: dict[str, Any]) -> Entity:
-    """Decodes a row of a response. Raises any exception if it is malformed."""
+    """Decodes a row of a response. Raises any exception if the response is malformed."""
     etag, timestamp = found.pop("odata.etag", None), found.pop("Timestamp", None)
     if etag is None and timestamp is not None:
         # the same derivation as the SDK's (`azure.data.tables._deserialize`)

@@ -22,7 +22,7 @@ class Episode:
 
     @property
     def recorded(self) -> bool:
-        """Returns whether an earlier episode of the instance was committed."""
+        """Returns True if an earlier episode of the instance was committed."""
         return self.instance.status is not Status.PENDING
 
     @property

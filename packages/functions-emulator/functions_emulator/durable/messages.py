@@ -28,7 +28,7 @@ def operation_data(request_id: str, operation: str, text: str | None, caller: In
 
 
 def is_operation(kind: Kind, data: Mapping[str, Any]) -> bool:
-    """Returns whether a message is an operation for an entity. Every other message is for an orchestration."""
+    """Returns True if a message is an operation for an entity. Every other message is for an orchestration."""
     return kind is Kind.GENERIC and "op" in data
 
 

@@ -20,7 +20,7 @@ class Versions:
     fail: bool = False
 
     def runs(self, version: str | None) -> bool:
-        """Returns whether this worker runs instances of `version`."""
+        """Returns True if this worker runs instances of `version`."""
         if self.strategy == "None":
             return True
         if self.strategy == "Strict":
@@ -37,7 +37,7 @@ class Versions:
 
 
 def _is_older_or_same(version: str, current: str) -> bool:
-    """Returns whether a version is older or the same, by CompareVersions in TaskOrchestrationVersioningUtils.cs of
+    """Returns True if a version is older or the same, by CompareVersions in TaskOrchestrationVersioningUtils.cs of
     DurableTask.Core.
 
     An empty version is the oldest. Versions that System.Version reads are compared by their numbers, others as texts.

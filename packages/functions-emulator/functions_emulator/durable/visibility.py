@@ -82,7 +82,7 @@ class ActivityQueue:
         return self._hidden[0][0] if self._hidden else None
 
     def idle(self, now: datetime) -> bool:
-        """Returns whether no call waits or runs."""
+        """Returns True if no call waits or runs."""
         self._show(now)
         return not self._waiting and not self.running
 

@@ -48,7 +48,7 @@ class Wakeups:
         return self._later[0][0] if self._later else None
 
     def idle(self, now: datetime) -> bool:
-        """Returns whether no instance is due and none is taken."""
+        """Returns True if no instance is due and none is taken."""
         self._make_ready(now)
         return not self._ready and not self._busy and not self._again
 

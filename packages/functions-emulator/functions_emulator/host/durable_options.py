@@ -51,7 +51,7 @@ def poll_interval(host_json: HostJson) -> timedelta:
 
 
 def replaces_running(host_json: HostJson) -> bool:
-    """Returns whether a start replaces a running instance with the same id."""
+    """Returns True if a start replaces a running instance with the same id."""
     key = "extensions.durableTask.overridableExistingInstanceStates"
     return host_json.text(key, "NonRunningStates") == "AnyState"
 

@@ -286,7 +286,7 @@ class FunctionsHost:
                 self._start(BlobTrigger(one, connection, self._store, self._run_quietly, give_up, attempts).run())
 
     async def _run_quietly(self, function: Function, value: Any, data: Mapping[str, Any] | None = None) -> bool:
-        """Returns whether the function succeeded; the invoker logs a failure."""
+        """Returns True if the function succeeded; the invoker logs a failure."""
         try:
             await self._invoker.invoke(function, value, trigger_data=data)
         except FunctionFailedError:

@@ -40,7 +40,7 @@ class Keys:
         self._system = tuple(system.values())
 
     def opens_function(self, key: str | None, name: str, auth_level: str) -> bool:
-        """Returns whether `key` can call a function with this auth level."""
+        """Returns True if `key` can call a function with this auth level."""
         if auth_level == "anonymous":
             return True
         if auth_level == "admin":
@@ -48,11 +48,11 @@ class Keys:
         return _is_one_of(key, (self._master, *self._host, *self._functions.get(name.lower(), ())))
 
     def opens_admin(self, key: str | None) -> bool:
-        """Returns whether `key` can call `/admin`."""
+        """Returns True if `key` can call `/admin`."""
         return _is_one_of(key, (self._master,))
 
     def opens_durable(self, key: str | None) -> bool:
-        """Returns whether `key` can call the durable API."""
+        """Returns True if `key` can call the durable API."""
         return _is_one_of(key, (self._master, *self._system))
 
     @property

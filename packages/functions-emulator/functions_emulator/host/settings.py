@@ -26,11 +26,11 @@ class Settings:
         return value if value is not None else self._values.get(name.replace(":", "__"))
 
     def flag(self, name: str) -> bool:
-        """Returns whether a setting is `true`, in any case."""
+        """Returns True if a setting is `true`, in any case."""
         return (self.get(name) or "").lower() == "true"
 
     def disabled(self, function: str) -> bool:
-        """Returns whether `AzureWebJobs.NAME.Disabled` switches a function off; the dots may be written `_` or `__`."""
+        """Returns True if `AzureWebJobs.NAME.Disabled` switches a function off; the dots may be written `_` or `__`."""
         values = (self.get(f"AzureWebJobs{dot}{function}{dot}Disabled") for dot in (".", "_", "__"))
         return any((value or "").lower() in ("true", "1") for value in values)
 

@@ -68,7 +68,7 @@ _COLLECTORS = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def _check_parameter(binding: Binding, hint: Any, http: AnnotationRules | None) -> bool:
-    """Returns whether the function gets the plain value."""
+    """Returns True if the function gets the plain value."""
     name, is_out = binding.name, binding.direction == "OUT"
     origin = typing.get_origin(hint) or hint
     declared_out = isinstance(origin, type) and origin.__name__ == "Out"
@@ -108,7 +108,7 @@ def _fits(binding: Binding, annotated: Any, *, is_out: bool, http: AnnotationRul
 
 
 def _returns_by_itself(binding: Binding) -> bool:
-    """Returns whether the trigger takes the return value without an output binding, as that of an activity does."""
+    """Returns True if the trigger takes the return value without an output binding, as that of an activity does."""
     converter = _converter(binding)
     return binding.type != "durableClient" if converter is None else _implicit(converter)
 
@@ -119,12 +119,12 @@ def _converter(binding: Binding) -> Any:
 
 
 def _implicit(converter: Any) -> bool:
-    """Returns whether the converter is for triggers too; one for outputs only does not have the method."""
+    """Returns True if the converter is for triggers too; one for outputs only does not have the method."""
     return bool(getattr(converter, "has_implicit_output", bool)())
 
 
 def _is_generic(hint: Any) -> bool:
-    """Returns whether the worker takes `hint` as generic: `typing.List[x]`, but not `list[x]` and not a union."""
+    """Returns True if the worker takes `hint` as generic: `typing.List[x]`, but not `list[x]` and not a union."""
     if isinstance(hint, types.GenericAlias):
         return False
     return typing.get_origin(hint) not in (None, typing.Union, types.UnionType, tuple)

@@ -63,8 +63,8 @@ class Line:
 
     @classmethod
     def of(cls, job: Json, at: datetime | None = None, step_id: str | None = None) -> Line:
-        """Returns the line of a step, by default the current one, of `job` as the API sends it. `at` None means the
-        present time.
+        """Returns the progress line of a step of `job`, by default of the current step. `job` is JSON of the API. If
+        `at` is None, elapsed times end now.
 
         The state on the line is the step's state, unless the job's state shows more.
         """
@@ -121,7 +121,7 @@ class Board:
         self._put(label, Line.of(job))
 
     def add(self, label: str, event: Event) -> None:
-        """Adds the next event of the job of `label`, unless its line already includes it."""
+        """Adds the next event of a job to the line of `label`, unless the line already includes the event."""
         job = self._jobs[label]
         if event.seq <= job["event_seq"]:
             return

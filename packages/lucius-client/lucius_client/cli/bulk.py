@@ -139,7 +139,7 @@ add(bulk_app, "stop", stop, "lucius bulk stop bulk_82304918")
 
 
 def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:
-    """Shows a bulk operation; with `wait`, after the bulk operation has ended.
+    """Shows a bulk operation. With `wait`, first waits until the bulk operation has ended.
 
     With `wait`, the exit code is 1 if a job was refused or is open. Ctrl-C ends the command, not the bulk operation.
     """

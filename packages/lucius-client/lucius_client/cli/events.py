@@ -103,7 +103,11 @@ add(event_app, "list", events, *EXAMPLES)
 
 
 def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, since: datetime | None = None) -> Feed:
-    """Passes each event to `taker`, also after a gap. Returns the feed at the position after the last event."""
+    """Calls `taker` with each event. If events have expired, prints a warning and continues with the oldest retained
+    event.
+
+    Returns the feed at the position after the last event.
+    """
     while True:
         feed = Feed(which, client._retries, keeps=which.get("follow", True))
         try:

@@ -67,7 +67,10 @@ UNREADABLE = ("ARCHIVE_INVALID", "DATA_LOST")
 
 
 def check_whole(not_exported: Mapping[str, str]) -> None:
-    """Raises CliError (exit code 1) if an item that was not exported, given with its problem code, can be restored."""
+    """Raises CliError (exit code 1) if an operator can restore an item that was not exported.
+
+    `not_exported` has the problem code of each item by its name.
+    """
     if lost := [f"{name} ({code})" for name, code in not_exported.items() if code in UNREADABLE]:
         text = f"not exported: {', '.join(lost)}; export again after an operator restored the missing data"
         raise CliError(text, Exit.NOT_WELL)
@@ -81,7 +84,7 @@ def problem_text(problem: Mapping[str, Any]) -> str:
 
 
 def cli_error(error: LuciusError, api: str) -> CliError:
-    """Formats an error of the client for a terminal, with its exit code."""
+    """Returns the message and the exit code for an error of the client."""
     match error:
         case Unauthenticated():
             hint = "get a token with `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"

@@ -84,7 +84,9 @@ def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: R
 
 
 def of_each_tenant(api: Client, tenant: str | None, listed: Callable[[str | None], Iterable[T]]) -> Iterator[T]:
-    """Yields the items of `listed` for a tenant. For None, if the API requires a tenant, for each of `tenants`."""
+    """Yields the items of `listed` for a tenant. If `tenant` is None and the API requires a tenant, yields the items of
+    each of `tenants`.
+    """
     try:
         yield from listed(tenant)
     except Refused as error:

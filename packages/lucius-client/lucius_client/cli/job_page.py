@@ -81,8 +81,9 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
 
 
 def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str | None:
-    """Returns a text such as `the quota of tenant acme, which is held by user:1; position 2; starts after a resume`, or
-    None.
+    """Returns a text such as `the quota of tenant acme, which is held by user:1; position 2; starts after a resume`.
+
+    Returns None if the job does not wait for a quota.
     """
     wait, start = row.get("quota_wait"), row.get("nextEligibleAt")
     if not wait:

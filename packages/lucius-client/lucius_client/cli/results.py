@@ -123,7 +123,7 @@ def _copy(result: OpenResult, out: BinaryIO) -> None:
 
 
 def _is_text(start: bytes) -> bool:
-    """Returns whether the first piece of a content is UTF-8 without NUL; its last character may be cut."""
+    """Returns True if the first piece of a content is UTF-8 without NUL; its last character may be cut."""
     try:
         return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(start)
     except UnicodeDecodeError:

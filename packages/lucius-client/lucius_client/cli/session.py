@@ -68,7 +68,7 @@ class Session:
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     def tenant(self, named: str | None) -> str | None:
-        """Returns the tenant of a command: of the option or the environment, else of the login; None means all."""
+        """Returns the tenant of a command from the option, the environment or the login. None means all tenants."""
         return named or (None if self.token else credentials.tenant(self.api))
 
     @property
@@ -81,8 +81,8 @@ class Session:
         return rendering.console() if self.for_people else rendering.console(stderr=True)
 
     def show(self, listing: Listing, rows: list[Json], document: Any = None) -> None:
-        """Prints `rows` as a table or as ids. JSON is `document`, by default `rows`. An empty table is a line on
-        stderr.
+        """Prints `rows` as a table, as ids or as JSON. JSON is `document`, by default `rows`. Without rows, a table is
+        one line on stderr.
         """
         if self.output is OutputFormat.JSON:
             rendering.write_json(rows if document is None else document)
@@ -103,9 +103,9 @@ class Session:
 
 
 def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that all commands share to `command`, and passes the session made from them as `session`.
+    """Adds the options that all commands share to `command`, and passes a session with these options as `session`.
 
-    It fills in the tenant, and completes shortened ids (`_called`).
+    The wrapper fills in the tenant, and completes shortened ids.
     """
     hints = get_type_hints(command, include_extras=True)
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "session"]

@@ -59,8 +59,8 @@ class Selection:
 def documents(names: list[str], include: Sequence[str] = ()) -> Selection:
     """Returns the documents that `names` stand for: URIs, files, patterns of paths, and folders.
 
-    For a folder: all files that are neither hidden nor in `__pycache__`, or those whose name matches one of the
-    patterns in `include`. Raises UsageError if a file does not exist.
+    A folder stands for its files that are neither hidden nor in `__pycache__`. With `include`, only files whose names
+    match a pattern are used. Raises UsageError if a file does not exist.
     """
     selected: list[str] = []
     found, named = set[str](), set[str]()
@@ -86,7 +86,7 @@ def _inside(folder: Path, include: Sequence[str]) -> list[str]:
 
 
 def unique_labels(names: Sequence[str]) -> list[str]:
-    """Returns the last part of each path or URI, numbered if it is not unique: `a.pdf`, `a.pdf (2)`."""
+    """Returns the last part of each path or URI. Adds a number to a repeated name: `a.pdf`, `a.pdf (2)`."""
     labels: list[str] = []
     for name in names:
         short = name.rstrip("/").rsplit("/", 1)[-1] or name
@@ -106,7 +106,7 @@ def _hidden(path: Path) -> bool:
 
 
 def envelopes(source: str, defaults: Json) -> list[Json]:
-    """Returns the job requests of an NDJSON file, one for each line; `-` is standard input.
+    """Returns the job requests of an NDJSON file, one for each line. The path `-` means standard input.
 
     `defaults` has the values of fields that a line omits. Raises UsageError if a line is not a JSON object, or if there
     are no lines.

@@ -1,8 +1,10 @@
 """Tables and pages for people.
 
-A table has one line for each row. No cell is wrapped: ids stay complete, other cells are shortened, and columns that do
-not fit into the terminal are dropped by priority. A pipe and `-o wide` get everything. (The tables of rich wrap or crop
-every column alike, also ids.) A page shows one row, with a line for each column.
+A table has one line for each row, and a page has one line for each column of a row. No cell is wrapped. Ids stay
+complete, other cells are shortened, and columns that do not fit into the terminal are dropped by priority. A pipe and
+`-o wide` get everything.
+
+The module does not use the tables of rich, which wrap or crop every column alike, also ids.
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ def age(instant: datetime, now: datetime) -> str:
 
 
 def age_of(instant: Any, now: datetime | None = None) -> str:
-    """Returns `age` of a timestamp of the API; one that cannot be parsed is returned unchanged."""
+    """Returns the age of a timestamp of the API, as `age` does. Returns an invalid timestamp unchanged."""
     try:
         return age(datetime.fromisoformat(str(instant)), now or datetime.now(UTC))
     except (ValueError, TypeError):
@@ -105,7 +107,9 @@ def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide
 
 
 def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wide: bool = False) -> list[Text]:
-    """Returns the header and a line for each row, of at most `width` characters; None means no limit."""
+    """Returns the header and a line for each row, of at most `width` characters. If `width` is None, lines have no
+    limit.
+    """
     columns = [each for each in listing.columns if wide or not each.wide]
     now = datetime.now(UTC)
     cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]

@@ -24,7 +24,7 @@ _STEP_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
 
 class NotMade(Exception):
-    """Nothing was written. The message is one line."""
+    """A service that was not created. No file was written. The message is one line."""
 
 
 @dataclass(frozen=True)

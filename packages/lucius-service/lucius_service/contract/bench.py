@@ -126,7 +126,7 @@ class Bench:
     async def look_around(self) -> None:
         """Opens a second lane, if the bus has one, and notes the existing blobs.
 
-        Raises NotRun.
+        Raises NotRun if the blobs of the account cannot be listed.
         """
         for number in (self.options.lane + 1, self.options.lane - 1):
             if self.other_lane is None and number >= 0:
@@ -227,7 +227,7 @@ class Bench:
     # Directives
 
     def directive(self, *, slow: bool = False, **changes: Any) -> Json:
-        """Returns a directive for a new job, from the sample, or from the slow sample if `slow`."""
+        """Returns a directive for a new job, from the sample. If `slow` is true, uses the slow sample."""
         options = self.options
         sample = (options.slow if slow else options.sample) or {}
         job = changes.pop("jobId", str(uuid4()))
@@ -301,7 +301,7 @@ class Bench:
             await asyncio.sleep(0.2)
 
     async def is_settled(self, directive: Json, within_s: float) -> bool:
-        """Returns whether all messages of the job have left the subscription."""
+        """Returns True if all messages of the job have left the subscription."""
         deadline = time.monotonic() + within_s
         job, lane = directive["jobId"].encode(), self._lanes[directive["lane"]]
         while any(job in b"".join(message.body) for message in await lane.messages(dead=False)):
@@ -321,7 +321,7 @@ class Bench:
         return await asyncio.to_thread(self._blobs.written)
 
     async def sees_all_blobs(self) -> bool:
-        """Returns whether `written` searches all containers of the account, not only those of the contract."""
+        """Returns True if `written` searches all containers of the account, not only the containers of the contract."""
         return await asyncio.to_thread(lambda: self._blobs.lists_containers)
 
     # The process of the service
@@ -358,7 +358,7 @@ class Bench:
 
     @property
     def has_ended(self) -> bool:
-        """Returns whether this verification started the service, and the service has ended by itself."""
+        """Returns True if this verification started the service, and the service has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
 

@@ -35,7 +35,7 @@ class Blobs:
                 self._service.create_container(container)
 
     def content(self, uri: str) -> bytes | None:
-        """Returns the content of a blob; None if it does not exist in the account."""
+        """Returns the content of a blob; None if the blob does not exist in the account."""
         container, _, name = unquote(uri.removeprefix(f"{self.url}/")).partition("/")
         if not uri.startswith(f"{self.url}/") or not name:
             return None
@@ -54,8 +54,8 @@ class Blobs:
 
     @property
     def lists_containers(self) -> bool:
-        """Returns whether the connection can list the containers of the account. If not, only the contract's are
-        searched.
+        """Returns True if the connection can list the containers of the account. Otherwise only the contract's
+        containers are searched.
         """
         try:
             next(self._service.list_containers(results_per_page=1).by_page(), None)

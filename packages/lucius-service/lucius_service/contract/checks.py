@@ -106,7 +106,9 @@ async def heartbeats_end(bench: Bench) -> None:
 
 
 async def duplicate_at_once(bench: Bench) -> None:
-    """Checks that the service executes a directive once that is sent twice in a row: all RESULTs are equal."""
+    """Checks that the service executes a directive only once if LUCIUS sends the directive twice in a row. All RESULTs
+    must be equal.
+    """
     directive = bench.directive(slow=bench.options.slow is not None)
     await bench.send(directive)
     await bench.send(directive)
@@ -116,7 +118,7 @@ async def duplicate_at_once(bench: Bench) -> None:
 
 
 async def duplicate_later(bench: Bench) -> None:
-    """Checks that a directive that is sent again after its RESULT gets the same RESULT, without a second execution."""
+    """Checks that the service repeats its RESULT, without a second execution, if LUCIUS sends the directive again."""
     directive = bench.directive()
     await bench.send(directive)
     await result_of(bench, directive)

@@ -13,11 +13,11 @@ _STATUS = ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL")
 
 
 class Wrong(Exception):
-    """The service broke the rule; the message is one line."""
+    """The service broke the rule. The message is one line."""
 
 
 class Skipped(Exception):
-    """The rule was not checked; the message is the reason."""
+    """The rule was not checked. The message is the reason."""
 
 
 async def result_of(bench: Bench, directive: Json) -> Reply:
@@ -76,6 +76,6 @@ def uri_of(body: Json, name: str) -> str | None:
 
 
 def trace_id(body: Json) -> str | None:
-    """Returns the trace id of `traceparent`; None if it is missing or malformed."""
+    """Returns the trace id of `traceparent`; None if `traceparent` is missing or malformed."""
     parts = str(body.get("traceparent") or "").split("-")
     return parts[1] if len(parts) == 4 else None

@@ -141,7 +141,7 @@ class OutgoingLink(_Link):
 
     @property
     def settles_on_send(self) -> bool:
-        """Returns whether the peer requested settled messages: receive-and-delete."""
+        """Returns True if the peer requested settled messages: receive-and-delete."""
         return self.attach.snd_settle_mode == 1
 
     @property
@@ -151,7 +151,7 @@ class OutgoingLink(_Link):
 
     @property
     def is_sending(self) -> bool:
-        """Returns whether the last frames of a delivery wait for the peer's session window."""
+        """Returns True if the last frames of a delivery wait for the peer's session window."""
         return self.session.is_sending(self)
 
     def accept(self, filters: dict[Any, Any] | None = None, properties: dict[Any, Any] | None = None) -> None:

@@ -84,7 +84,7 @@ class Session:
 
     @property
     def window_is_open(self) -> bool:
-        """Returns whether the peer accepts a transfer now. If not, no delivery may begin.
+        """Returns True if the peer accepts a transfer now. If not, no delivery may begin.
 
         The link counts a delivery that begins, and the broker locks its message. The delivery must reach the peer
         before the response to a drain (part 2, 2.6.7).
@@ -92,7 +92,7 @@ class Session:
         return self._remote_window > 0
 
     def is_sending(self, link: OutgoingLink) -> bool:
-        """Returns whether the last frames of a delivery on the link wait for the peer's window."""
+        """Returns True if the last frames of a delivery on the link wait for the peer's window."""
         return any(entry[0] is link for entry in self._waiting)
 
     def forget(self, link: IncomingLink | OutgoingLink) -> None:

@@ -126,7 +126,7 @@ class Broker:
         return list(self._queues.values())
 
     def knows(self, address: str) -> bool:
-        """Returns whether a sender or receiver can use the address."""
+        """Returns True if a sender or receiver can use the address."""
         key = address.lower()
         return key in self._queues or key in self.destinations
 

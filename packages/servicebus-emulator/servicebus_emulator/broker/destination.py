@@ -26,7 +26,7 @@ class DuplicateHistory:
         self._order: deque[tuple[int, str]] = deque()
 
     def knows(self, message_id: str, now_ms: int) -> bool:
-        """Returns whether the id was recorded within the window."""
+        """Returns True if the id was recorded within the window."""
         self.forget(now_ms)
         return message_id in self._until
 

@@ -55,7 +55,7 @@ class CorrelationFilter:
 
 
 def _equal(actual: Any, expected: Any) -> bool:
-    """Returns whether values are equal in value and type: 1 is not True, and the text "1" is not the number."""
+    """Returns True if values are equal in value and type: 1 is not True, and the text "1" is not the number."""
     if isinstance(actual, bool) or isinstance(expected, bool):
         return actual is expected
     return actual is not None and bool(actual == expected)

@@ -35,7 +35,7 @@ class Store(Protocol):
 
     @property
     def is_dirty(self) -> bool:
-        """Returns whether there are changes to commit."""
+        """Returns True if there are changes to commit."""
 
     def put(self, entity: str, message: Message) -> None:
         """Stores a message that is new or has changed content."""
