@@ -1,4 +1,4 @@
-"""The Azure Functions app: builds it and registers the blueprints, nothing else."""
+"""Builds the Azure Functions app, and registers its blueprints."""
 
 from __future__ import annotations
 

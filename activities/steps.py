@@ -1,4 +1,4 @@
-"""The activities `dispatch` and `settle`: each reads the ledger and returns a verdict."""
+"""The activities `dispatch` and `settle`, which read the ledger and return a verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
     async def dispatch(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]  # the worker's types
-        """Sends the directive of a step. Request: `{"job_id", "instance_id", "step_id"}`. Returns a verdict."""
+        """Sends the directive of a step. The request is `{"job_id", "instance_id", "step_id"}`. Returns a verdict."""
         return (await dispatch_step(wiring.context(), wiring.orchestrations(client), **_plain(request))).to_json()
 
     @bp.function_name(durable_names.SETTLE)
@@ -30,8 +30,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
     async def settle(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]
-        """Settles an attempt whose wait has ended. Request: `{"job_id", "instance_id", "step_id", "attempt_no"}`.
-        Returns a verdict.
+        """Reads the ledger for an attempt whose wait has ended, and records a timeout. Returns a verdict.
+
+        The request is `{"job_id", "instance_id", "step_id", "attempt_no"}`.
         """
         return (await settle_step(wiring.context(), wiring.orchestrations(client), **_plain(request))).to_json()
 

@@ -103,7 +103,7 @@ def _reply_topic(replies: dict[str, Any], lane: int, *, forwards: bool) -> dict[
 
 
 def _events_topic(events: dict[str, Any]) -> dict[str, Any]:
-    """Returns the events topic without subscriptions. A reader creates its own."""
+    """Returns the events topic without subscriptions. A reader creates its own subscription."""
     return {
         "Name": events["topic"],
         "Properties": {

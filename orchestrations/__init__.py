@@ -1,1 +1,1 @@
-"""The durable orchestrations: they only yield, do no I/O, and take the time from their context."""
+"""The durable orchestrations. They only yield, do no I/O, and take the time from their context."""

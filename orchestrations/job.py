@@ -1,6 +1,6 @@
-"""The orchestration of one job: dispatches each step, waits for its reply or a timer, and settles it.
+"""The orchestration of one job, which dispatches each step and waits for the step's reply or a timer.
 
-Events and timers are hints: after each, an activity reads the ledger, and the orchestration follows its verdict
+Events and timers are hints. After each of them, an activity reads the ledger, and the orchestration follows the verdict
 (R27, R30).
 """
 
@@ -22,9 +22,9 @@ Yields = Generator[Any, Any, Any]
 @bp.function_name(durable_names.JOB)
 @bp.orchestration_trigger(context_name="context")
 def job(context: df.DurableOrchestrationContext) -> Yields:
-    """Runs one job. Input: `{"job_id", "steps": [step_id or [step_id, ...], ...]}`.
+    """Runs one job. The input is `{"job_id", "steps": [step_id or [step_id, ...], ...]}`.
 
-    The output is for operators; the app reads the ledger.
+    Only operators read the output. The app reads the ledger.
     """
     plan = context.get_input()
     job_id = plan["job_id"]
@@ -43,7 +43,9 @@ def job(context: df.DurableOrchestrationContext) -> Yields:
 @bp.function_name(durable_names.STEP)
 @bp.orchestration_trigger(context_name="context")
 def step(context: df.DurableOrchestrationContext) -> Yields:
-    """Runs one step of a parallel group. Input: `{"job_id", "instance_id", "step_id"}`, with the job's instance id."""
+    """Runs one step of a parallel group. The input is `{"job_id", "instance_id", "step_id"}`, with the job's instance
+    id.
+    """
     request = context.get_input()
     waits = Waits(context)
     end = yield from run_step(context, waits, request["job_id"], request["instance_id"], request["step_id"])
@@ -51,7 +53,7 @@ def step(context: df.DurableOrchestrationContext) -> Yields:
 
 
 def _group(context: df.DurableOrchestrationContext, job_id: str, step_ids: list[str], first_index: int) -> Yields:
-    """Runs all steps of a parallel group, each in its own orchestration, until every one has ended."""
+    """Runs all steps of a parallel group, each in its own orchestration, until all steps have ended."""
     tasks = [
         context.call_sub_orchestrator(
             durable_names.STEP,

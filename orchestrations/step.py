@@ -31,7 +31,7 @@ class Waits:
     """The external events of one orchestration, with one waiter per name.
 
     A second waiter for a name loses or repeats its event in durable-python 1.7, so a received name is not awaited
-    again. Every wait also waits for the sweeper's next wake-up, so that a lost event delays it only.
+    again. Every wait also waits for the sweeper's next wake-up, so that a lost event only delays the orchestration.
     """
 
     def __init__(self, context: df.DurableOrchestrationContext) -> None:
@@ -42,7 +42,7 @@ class Waits:
         self.look_no = 1
 
     def open(self, *names_: str) -> list[Any]:
-        """Returns the tasks for the next wake-up and for those of the names that have not been received."""
+        """Returns the tasks for the next wake-up, and for the names whose events have not been received."""
         names = (*names_, durable_names.look_event(self.look_no))
         for name in names:
             if name not in self._tasks:
@@ -50,7 +50,7 @@ class Waits:
         return [self._tasks[name] for name in names if name not in self._heard]
 
     def hear(self, task: Any) -> str | None:
-        """Returns the name that a completed task was for; None if it was a wake-up."""
+        """Returns the name of the event of a completed task; None if the task was a wake-up."""
         name = next(name for name, known in self._tasks.items() if known is task)
         self._heard.add(name)
         if name == durable_names.look_event(self.look_no):
@@ -64,8 +64,8 @@ def run_step(
 ) -> Yields:
     """Dispatches `step_id` and follows the verdicts until the step or the job has ended.
 
-    `waits`: the waits of this orchestration. `instance_id`: the job's, which distinguishes this run from one that was
-    replaced.
+    `waits` has the waits of this orchestration. `instance_id` is the job's instance id, which distinguishes this run
+    from a replaced run.
     """
     request = {"job_id": job_id, "instance_id": instance_id, "step_id": step_id}
     verdict = yield from ask(context, durable_names.DISPATCH, request)

@@ -47,9 +47,9 @@ def timer_at(context: df.DurableOrchestrationContext, due: datetime) -> Any:
 def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until: datetime) -> Yields:
     """Returns the first completed task, or None if the time came first.
 
-    Each call has its own timer and cancels it as soon as an event wins. A timer that is reused or left open keeps the
-    orchestration Running. A time in the past by the engine's clock is replaced by the current time. So an app whose
-    clock is behind requests it again once a second, and not in a busy loop.
+    Each call has its own timer, and cancels the timer as soon as an event comes first. A timer that is reused or left
+    open keeps the orchestration Running. A time in the past by the engine's clock is replaced by the current time. So
+    an app whose clock is behind requests the timer again once a second, and not in a busy loop.
     """
     now = context.current_utc_datetime
     timer = timer_at(context, min(max(until, now), now + MAX_TIMER))
@@ -61,6 +61,6 @@ def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until:
 
 
 def decoded(payload: Any) -> dict[str, Any]:
-    """Decodes an event's payload. `raise_event` encodes it twice, so it arrives as JSON text."""
+    """Decodes an event's payload. `raise_event` encodes the payload twice, so the payload arrives as JSON text."""
     value = json.loads(payload) if isinstance(payload, str) else payload
     return value if isinstance(value, dict) else {}

@@ -55,10 +55,10 @@ def read_pack_limits(environ: Mapping[str, str]) -> PackLimits:
 
 
 def read_pack_python(environ: Mapping[str, str]) -> str:
-    """Returns the Python that runs packs: `LUCIUS_PACK_PYTHON`, else the runner's own, else that of the system.
+    """Returns the Python that runs packs: `LUCIUS_PACK_PYTHON`, else the runner's own Python, else the system's Python.
 
-    If each run has its own user, that user must be able to execute it, which excludes a Python in a home folder. Raises
-    SettingsError for a named one that does not exist.
+    If each run has its own user, that user must be able to execute the Python, which excludes a Python in a home
+    folder. Raises SettingsError if `LUCIUS_PACK_PYTHON` does not exist.
     """
     named = environ.get("LUCIUS_PACK_PYTHON", "").strip()
     if named and not os.access(named, os.X_OK):

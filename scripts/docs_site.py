@@ -1,4 +1,4 @@
-"""Hooks of MkDocs (mkdocs.yml): list the decisions, and add Mermaid, so that a page requests it from no other host."""
+"""Hooks of MkDocs (mkdocs.yml), which list the decisions, and add Mermaid so that a page requests no other host."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Returns the site's files with the script that `extra_javascript` names; Material then loads no other Mermaid."""
+    """Returns the site's files with the script that `extra_javascript` names. Material then loads no other Mermaid."""
     files.append(File.generated(config, "assets/mermaid.tiny.js", abs_src_path=str(_MERMAID)))
     return files

@@ -1,7 +1,7 @@
 """`python -m scripts.ledger_exports list|take|restore`: exports and restores the tables, on request of an operator.
 
-It works on the account of the app's settings (`LUCIUS_TABLE_ENDPOINT`, `LUCIUS_BLOB_ENDPOINT` and the names of the
-tables), as the identity that is signed in. A restore requires a stopped app and empty tables.
+The command works on the account of the app's settings (`LUCIUS_TABLE_ENDPOINT`, `LUCIUS_BLOB_ENDPOINT` and the names of
+the tables), as the identity that is signed in. A restore requires a stopped app and empty tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNUSED = {
 
 
 def load(environ: Mapping[str, str]) -> Settings:
-    """Returns the settings of the stores; others need not be set. Raises SettingsError."""
+    """Returns the settings of the stores. Other settings can be unset. Raises SettingsError."""
     return settings_module.load({**environ, **_UNUSED})
 
 
@@ -66,7 +66,7 @@ async def run(command: str, name: str | None) -> list[str]:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Returns the exit code: 1 if the command failed; the line on stderr has the remedy."""
+    """Runs the command of the arguments. Returns 1 if the command failed, with the remedy on stderr; else 0."""
     parser = argparse.ArgumentParser(prog="python -m scripts.ledger_exports", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="list the exports")

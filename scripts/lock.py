@@ -1,7 +1,7 @@
-"""Writes the hashes of the packages that are deployed, and of those that are installed next to a token: `make lock`.
+"""Writes the hashes of the deployed packages, and of the packages that are installed next to a token (`make lock`).
 
-The versions are those of constraints.txt. pip resolves them for Python 3.12, which is deployed, and reports the files
-that it would install. Only wheels are allowed, since the build of another package would fetch tools without hashes.
+The versions are those of constraints.txt. pip resolves them for the deployed Python 3.12, and reports the files that
+pip would install. Only wheels are allowed, since the build of another package would fetch tools without hashes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ LOCKS = (
 
 
 def text(lock: Lock) -> str:
-    """Returns the content of a lock: each package with its version and the SHA-256 of its files. Raises CheckFailed."""
+    """Returns the content of a lock, with the version of each package and the SHA-256 of its files. Raises CheckFailed.
+    """
     found: dict[str, set[str]] = {}
     for platform in lock.platforms:
         for package in _resolved(lock.groups, platform):

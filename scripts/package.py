@@ -1,8 +1,10 @@
-"""Makes the deployed package: the files that `.funcignore` does not name, with the host.json of the durable backend.
+"""Makes the deployed package from the files that `.funcignore` does not name.
 
 Flex Consumption installs the packages itself (remote build). Elastic Premium runs the package as it is, so --packages
-adds them, for Python 3.12. The durable backend is that of the template: of the parameter file, or of
-LUCIUS_DURABLE_BACKEND. The scale controller reads it in host.json only, so the package has it there.
+adds them, for Python 3.12.
+
+The durable backend is the one of the parameter file, or of LUCIUS_DURABLE_BACKEND. The scale controller reads the
+backend in host.json only, so the package has the host.json of the backend.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def _copy(target: Path, files: dict[Path, Path]) -> None:
 
 
 def _install(folder: Path) -> Path:
-    """Installs the packages of the lock, for the platform that runs them, not for this machine."""
+    """Installs the packages of the lock for the deployed platform, not for this machine."""
     site = folder / ".python_packages" / "lib" / "site-packages"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site)]
     subprocess.run([*pip, *wheels.options(wheels.HOST), "-r", LOCK], cwd=ROOT, check=True)
@@ -71,7 +73,9 @@ def _install(folder: Path) -> Path:
 
 
 def _commit() -> str:
-    """Returns the commit for the health routes: of this checkout, else of LUCIUS_BUILD_COMMIT. Raises CheckFailed."""
+    """Returns the commit for the health routes, from this checkout or else from LUCIUS_BUILD_COMMIT. Raises
+    CheckFailed.
+    """
     try:
         # a folder inside another checkout would have the commit of that checkout
         _git("ls-files", "--error-unmatch", "host.json")

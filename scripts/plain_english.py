@@ -1,7 +1,7 @@
-"""`make lint`: texts for users follow the rules of docs/contributing/words.md.
+"""Checks that texts for users follow the rules of docs/contributing/words.md (`make lint`).
 
-No text has a refused phrase, a label such as "None: unlimited", a sentence of more than 25 words or a paragraph of
-more than 4 sentences. No docstring begins with a question word.
+No text has a refused phrase, a label such as "None: unlimited", a sentence of more than 25 words or a paragraph of more
+than 4 sentences. No docstring begins with a question word.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORD = re.compile(r"[A-Za-z][\w'./-]*")
 
 
 def refused_phrases(words: str) -> re.Pattern[str]:
-    """Returns a pattern of the refused phrases in the text of words.md; `*` is the rest of a word."""
+    """Returns a pattern of the refused phrases in the text of words.md. A `*` stands for the rest of a word."""
     table = words.partition("| refused phrase |")[2].partition("\n\n")[0]
     phrases = re.findall(r"^\| ([a-z*' /]+?) \|", table, re.MULTILINE)
     each = [re.escape(part).replace(r"\*", r"\w*") for phrase in phrases for part in phrase.split(" / ")]
@@ -54,7 +54,7 @@ def findings(text: str, refused: re.Pattern[str]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Prints the findings. Returns 1 if there are any."""
+    """Prints the findings. Returns 1 if any finding exists, else 0."""
     refused = refused_phrases((ROOT / "docs" / "contributing" / "words.md").read_text("utf-8"))
     wrong = [f"{name}:{line}: {each}" for name, line, text in shown_texts() for each in findings(text, refused)]
     openings = ["git", "grep", "-nE", _OPENINGS, "--", "*.py"]

@@ -1,4 +1,4 @@
-"""`make lint`: no identifier contains a word that docs/contributing/words.md retired."""
+"""Checks that no identifier contains a word that docs/contributing/words.md retired (`make lint`)."""
 
 from __future__ import annotations
 

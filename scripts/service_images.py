@@ -1,6 +1,7 @@
-"""Builds the images of platform services that a registry lacks, in Azure: service_images.py SUBSCRIPTION REGISTRY
+"""Builds the images of platform services that a registry lacks, in Azure. The command is `service_images.py
+SUBSCRIPTION REGISTRY`.
 
-Prints the tag of the images. It is a hash of their source files: unchanged files are not built again.
+Prints the tag of the images. The tag is a hash of their source files, so unchanged files are not built again.
 infra/bicep/containers.json has the images. LUCIUS_SERVICE_BASE names another base image than that of the Dockerfile.
 """
 

@@ -42,7 +42,7 @@ _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\
 
 
 class Away(Exception):
-    """The API or the blob store does not respond. The message names the missing one."""
+    """The API or the blob store does not respond. The message names the unavailable part."""
 
 
 class Failed(Exception):
@@ -52,7 +52,8 @@ class Failed(Exception):
 def write(text: str, *, stderr: bool = False) -> None:
     """Writes a line, or several, with U+FFFD in place of each character that a terminal would execute.
 
-    The packages of the command line are missing here: next to a token only those of requirements.lock are installed.
+    The packages of the command line are missing here. Next to a token, only the packages of requirements.lock are
+    installed.
     """
     visible = _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", text)
     print(visible, file=sys.stderr if stderr else sys.stdout, flush=True)
@@ -67,7 +68,7 @@ class Api:
         self._credential = DefaultAzureCredential() if audience else None
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sends a request. Raises Away if there is no response, Failed for an unsuccessful response."""
+        """Sends a request. Raises Away if there is no response. Raises Failed for an unsuccessful response."""
         request = urllib.request.Request(f"{self._url}{path}", method=method)
         if body is not None:
             request.data = json.dumps(body).encode()
@@ -86,7 +87,7 @@ class Api:
 
 
 def tenant_folder(tenant: str) -> str:
-    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS: `=XX` for other bytes."""
+    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS, with `=XX` for other bytes."""
     name = tenant.strip().lower()
     return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)
 
@@ -94,7 +95,7 @@ def tenant_folder(tenant: str) -> str:
 def upload(blobs: str, connection: str, container: str, document: Path, tenant: str) -> tuple[str, str]:
     """Uploads the document into the tenant's folder of the container, under a new name.
 
-    Returns its URI and the URI of the tenant's folder of results: a deployment allows no other folders.
+    Returns the URI of the document and the URI of the tenant's folder of results. A deployment allows no other folders.
     """
     folder = tenant_folder(tenant)
     try:
@@ -125,7 +126,7 @@ def wait_ready(api: Api, deadline: float) -> None:
 
 
 def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
-    """Submits the document. Returns the job once it has SUCCEEDED."""
+    """Submits the document. Returns the job after the job has SUCCEEDED."""
     deadline = time.monotonic() + args.timeout
     wait_ready(api, deadline)
     input_uri, results_uri = upload(args.blobs, args.connection, args.container, args.document, args.tenant)

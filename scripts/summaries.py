@@ -1,4 +1,6 @@
-"""`make lint`: the summary of each operation is a verb of the list and its object, in 2 to 6 words without a comma."""
+"""Checks that each summary of an operation is a verb of the list and its object, in 2 to 6 words without a comma (`make
+lint`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _SHORTEST, _LONGEST = 2, 6
 
 
 def findings(document: dict[str, Any]) -> Iterator[str]:
-    """Yields the operation, its summary and the rule that it breaks."""
+    """Yields the operation, its summary and the broken rule."""
     for path, item in document["paths"].items():
         for method, operation in item.items():
             summary = operation["summary"]

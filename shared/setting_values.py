@@ -77,7 +77,7 @@ def text(value: str) -> str:
 
 
 def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
-    """Parses a value. None if the setting is empty."""
+    """Returns a parser that returns None for an empty setting, else the value of `parse`."""
     return lambda value: parse(value) if value else None
 
 
@@ -185,7 +185,7 @@ def texts(value: str) -> tuple[str, ...]:
 
 
 def connection_string(*parts: str) -> Callable[[str], str]:
-    """Parses a connection string with these parts."""
+    """Returns a parser of a connection string that must have these parts."""
 
     def parse(value: str) -> str:
         if not all(f";{part}=" in f";{value}" for part in parts):

@@ -1,1 +1,3 @@
-"""The triggers of the functions, one blueprint per noun: parse, call one operation, respond."""
+"""The triggers of the functions, one blueprint per noun. Each function parses a message or request, calls one operation
+and responds.
+"""

@@ -1,8 +1,8 @@
-"""The queue `lucius-admission`: calls to check or work.
+"""The queue `lucius-admission`, with calls to check or to work.
 
 A call checks a tenant's admission state when a quota opens by time or more jobs can start. Or it checks a job that
 waited for others (R51), or a breaker that opened (R63). Or it allocates a quota over all tenants (R54), or works on a
-bulk operation (R65). A repeated call costs one check, and the sweeper replaces a lost one.
+bulk operation (R65). A repeated call costs one check, and the sweeper replaces a lost call.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 @dataclass(frozen=True)
 class Call:
-    """A decoded message. Without a tenant and a quota it is not a call."""
+    """A decoded message. A message without a tenant and a quota is not a call."""
 
     #: tenant whose admission state, job or bulk operation must be checked
     tenant: str | None = None

@@ -1,4 +1,4 @@
-"""Controls of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`, `:admit`; and `PATCH
+"""Controls of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`, `:admit`, and `PATCH
 /v1/jobs/{jobId}`.
 """
 

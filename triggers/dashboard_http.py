@@ -1,4 +1,4 @@
-"""`GET /v1/dashboard/metrics`, the overview of the dashboard and of `lucius status`; `GET /v1/routing`."""
+"""`GET /v1/dashboard/metrics`, the overview of the dashboard and of `lucius status`, and `GET /v1/routing`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The dashboard: a page for every caller that reads the API with its user's token; and `/`, which redirects to it."""
+"""The dashboard: a page for every caller, which reads the API with its user's token. The path `/` redirects to the
+page.
+"""
 
 from __future__ import annotations
 

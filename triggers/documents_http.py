@@ -1,7 +1,7 @@
 """Public documents about the API: OpenAPI, AsyncAPI, JSON Schemas, and two pages for people.
 
-They are generated from the routes, the models and the present protocols, once for each change of these. Every caller
-can read them, so they name no allowed host and repeat nothing of the request.
+The documents are generated from the routes, the models and the present protocols, once after each change of these
+sources. Every caller can read the documents, so they name no allowed host and repeat nothing of the request.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _script(packed: bool) -> Content:
 
 
 class Documents:
-    """The documents for one registry. Each takes 10 to 20 ms, and is made at its first request."""
+    """The documents for one registry. Each document is made at its first request, in 10 to 20 ms."""
 
     def __init__(self, registry: Registry, routes: tuple[Route, ...], settings: Settings) -> None:
         self.registry = registry

@@ -1,4 +1,4 @@
-"""`GET /v1/events`: a tenant's feed from a cursor, in pages or as a stream; and tickets for streams (R74-R77)."""
+"""`GET /v1/events`: a tenant's feed from a cursor, in pages or as a stream, and tickets for streams (R74-R77)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ async def _events_stream(request: Request) -> func.HttpResponse:
 
 
 async def events_after(request: Request, after: str | None) -> tuple[Page, bool]:
-    """Returns a part of a stream after `after` (None means now), and whether it is empty since too many requests wait.
+    """Returns a part of a stream after `after`, and True if the part is empty because too many requests wait. `after`
+    None means now.
 
     Raises errors as `events_read` does.
     """
@@ -140,7 +141,7 @@ async def events_after(request: Request, after: str | None) -> tuple[Page, bool]
 
 
 async def _wait_for_page(request: Request, after: str, wait_s: float) -> tuple[Page, bool]:
-    """Returns a page, and whether the request could wait for it."""
+    """Returns a page, and True if the request could wait for the page."""
     req, context = request.http, request.context()
     limit, _ = page(req)
     tenant = normalise(_tenant_of(request, req.params.get("tenant_id")))

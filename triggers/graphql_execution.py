@@ -71,7 +71,9 @@ class Operation:
 
 
 def read(schema_text: str, query: str, name: str | None) -> Operation:
-    """Parses a document. Raises RequestError (400) if it exceeds a limit; other errors are in the operation."""
+    """Parses a document. Raises RequestError (400) if the document exceeds a limit. Other errors are in the returned
+    operation.
+    """
     schema = _schema(schema_text)
     try:
         document = parse(query, max_tokens=MAX_TOKENS)
@@ -101,8 +103,8 @@ def _schema(text: str) -> GraphQLSchema:
 async def answer(
     operation: Operation, resolvers: Mapping[str, Resolver], variables: JsonObject, correlation_id: str
 ) -> JsonObject:
-    """Returns the result of the operation: `data` and `errors` (GraphQL 7.1). A mutation is an error, since there is
-    none.
+    """Returns the result of the operation, with `data` and `errors` (GraphQL 7.1). A mutation is an error, since the
+    schema has none.
     """
     if operation.document is None:
         return _formatted(None, operation.errors, correlation_id)
@@ -121,7 +123,8 @@ async def answer(
 async def messages(
     operation: Operation, sources: Mapping[str, Source], variables: JsonObject, correlation_id: str
 ) -> tuple[list[JsonObject], bool]:
-    """Yields the result for each message of the source, and whether more may follow. None follow a refused source.
+    """Yields the result for each message of the source, with True if more messages can follow. No message follows a
+    refused source.
 
     Raises Transient.
     """
@@ -192,7 +195,7 @@ class _Size:
 def _bound(document: DocumentNode) -> None:
     """Checks the limits before any other work on the document. Raises RequestError (400).
 
-    Each fragment is measured once, for any number of uses; `validate` refuses a circle of fragments.
+    Each fragment is measured once, for any number of uses. `validate` refuses a circle of fragments.
     """
     if sum(_written(getattr(each, "selection_set", None)) for each in document.definitions) > MAX_FIELDS:
         raise _too_complex("is too long")

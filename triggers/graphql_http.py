@@ -1,4 +1,7 @@
-"""`POST /v1/graphql`: jobs, events and quotas as other routes return them, and a subscription to events (R83)."""
+"""`POST /v1/graphql`: queries of jobs, events and quotas, and a subscription to events (R83).
+
+The results are the bodies of other routes.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +170,9 @@ def _text(value: Any) -> str:
 
 
 class _Source:
-    """The messages of one response to a subscription, each with the cursor to continue from, also without a match."""
+    """The messages of one response to a subscription. Each message has the cursor to continue from, also without a
+    match.
+    """
 
     def __init__(self, request: Request) -> None:
         self._request = request

@@ -82,8 +82,8 @@ async def health_ready(request: Request) -> func.HttpResponse:
 
 
 async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:
-    """Returns True if the request has a token with read access to all tenants. An invalid token counts as none, since
-    probes must not fail.
+    """Returns True if the request has a token with read access to all tenants. An invalid token counts as no token,
+    since probes must not fail.
     """
     try:
         caller = await wiring.callers().caller(req.headers.get("Authorization"))

@@ -1,6 +1,6 @@
 """The queue `lucius-hints`: writes public events of commits into their tenants' feeds (R71, R72).
 
-A repeated hint costs nothing, and the sweeper replaces a lost one.
+A repeated hint costs nothing, and the sweeper replaces a lost hint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FUNCTION = "tell"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes the blueprint of one function; with `LUCIUS_EVENTS=off`, of none."""
+    """Makes the blueprint of one function. With `LUCIUS_EVENTS=off`, the blueprint has no function."""
     bp = df.Blueprint()
     if wiring.settings.events == "off":
         return bp

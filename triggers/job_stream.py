@@ -1,4 +1,6 @@
-"""The events of one job as server-sent events: the objects of its JSON page, until it has ended (R76)."""
+"""The events of one job as server-sent events (R76). The events are those of the job's JSON page, until the job has
+ended.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ async def job_stream(request: Request) -> func.HttpResponse:
     seq, known = _seq(given), [first]
 
     async def read() -> Answer:
-        """Reads the job's events. 304: there are no new ones."""
+        """Reads the job's events. Returns 304 if the job has no new events."""
         now = known.pop() if known else await job()
         if seq > now.event_seq:
             raise bad_cursor()

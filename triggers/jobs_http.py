@@ -1,4 +1,4 @@
-"""Reads jobs: the job, its steps, its history, and lists of jobs; from the ledger and the index alone."""
+"""Reads jobs, steps, histories and lists of jobs, from the ledger and the index alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST /v1/orchestrate` (alias `/v1/commands`): creates a job and returns 202; many jobs as NDJSON.
+"""`POST /v1/orchestrate` (alias `/v1/commands`): creates a job and returns 202. A body in NDJSON creates many jobs.
 
 With `Prefer: wait=N` (RFC 7240) the request returns 200 with the job if the job ends within N seconds.
 """
@@ -121,7 +121,9 @@ async def _orchestrate_lines(request: Request) -> func.HttpResponse:
 
 
 def accepted(created: Created) -> Accepted:
-    """Returns the response to a submission. For a waiting job it has the quota, position and estimated start."""
+    """Returns the response to a submission. For a waiting job, the response has the quota, the position and the
+    estimated start.
+    """
     job, decision = created.stored.record.job, created.decision
     if decision is None or decision.stopped_by is None or job.status is not JobStatus.THROTTLED:
         return Accepted.of(job, jobId=job.job_id, links=job_links(job.job_id))
@@ -142,7 +144,8 @@ def accepted(created: Created) -> Accepted:
 def envelope_of(body: bytes, caller: Caller) -> Envelope:
     """Returns the job request. Raises ValidationError, RequestError (400) and TenantForbidden.
 
-    With tokens, `requested_by` is the caller's actor, whatever the body has; the same applies to a source in the token.
+    With tokens, the caller's actor replaces `requested_by` of the body. A source in the token replaces the body's
+    source.
     """
     value = json_of_text(body)
     if not isinstance(value, dict):

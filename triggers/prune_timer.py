@@ -1,4 +1,4 @@
-"""Prunes once an hour: deletes expired rows (R74, R88), anchors past days (R91), continues the day's export."""
+"""Deletes expired rows once an hour (R74, R88), anchors past days (R91), and continues the day's export."""
 
 from __future__ import annotations
 

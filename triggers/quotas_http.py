@@ -329,13 +329,13 @@ async def _shown(context: Context, admission: AdmissionState, known: Directory, 
 async def _show_over_all(
     context: Context, state: GateState, known: Directory, caller: Caller, *, shows_reasons: bool
 ) -> Quota:
-    """Returns the quota; for a caller of one tenant only with that tenant's part."""
+    """Returns the quota. A caller of one tenant gets only that tenant's part."""
     found = await read_parts(context, state.gate, caller.may_see)
     return quota_over_all(known, state, context.clock.now(), found, shows_reasons=shows_reasons)
 
 
 async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
-    """Returns the tenant's own quota, then those with a state in its admission state."""
+    """Returns the tenant's own quota, then the quotas with a state in the tenant's admission state."""
     admission, known = await read_admission(context, tenant)
     own = Gate(GateKind.TENANT, tenant)
     # a quota that is stored only for its feed is not shown (R79)

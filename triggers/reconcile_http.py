@@ -74,7 +74,7 @@ async def reconcile(request: Request) -> func.HttpResponse:
 
 
 async def visible_actions(actions: list[Action], caller: Caller, ledger: Ledger) -> list[Action]:
-    """Returns the actions on jobs that the caller can see: a sweep covers every tenant (R24)."""
+    """Returns the actions on jobs that the caller can see, since a sweep covers every tenant (R24)."""
     if caller.sees_all:
         return actions
     found = [(each, await read_for_list(ledger, each.job_id)) for each in actions]

@@ -1,7 +1,8 @@
-"""Service Bus triggers for replies: one per lane, or one for all.
+"""Service Bus triggers for replies. Each lane has a trigger, or all lanes share one.
 
-Returning completes the message. Raising abandons the message immediately, which uses one of its deliveries
-within milliseconds. So a transient fault is retried here, while the host renews the lock, and only then raised.
+Returning completes the message. Raising abandons the message immediately, which uses one of its deliveries within
+milliseconds. So a transient fault is retried here while the host renews the lock, and is raised only after the last
+try.
 """
 
 from __future__ import annotations

@@ -54,7 +54,9 @@ class _Found:
 
 
 async def log_text(request: Request) -> func.HttpResponse:
-    """Returns the log as text, from a position on; `Link` leads to the next part. Raises errors as `run_logs` does."""
+    """Returns the log as text, from a position on. The header `Link` leads to the next part. Raises errors as
+    `run_logs` does.
+    """
     req = request.http
     found = await _wait_for_bytes(request, req.params.get("after"), wait_of(req), MAX_TEXT)
     headers = {"Cache-Control": NO_STORE}
@@ -64,7 +66,7 @@ async def log_text(request: Request) -> func.HttpResponse:
 
 
 async def log_stream(request: Request) -> func.HttpResponse:
-    """Returns the log as events, with a last event at the end of the run. Raises errors as `run_logs` does."""
+    """Returns the log as events, with a last event after the run has ended. Raises errors as `run_logs` does."""
     req = request.http
     given = position(req)
     found = await _wait_for_bytes(request, given, HOLD_S, MAX_EVENTS)
@@ -89,7 +91,7 @@ async def log_stream(request: Request) -> func.HttpResponse:
 
 
 async def _wait_for_bytes(request: Request, given: str | None, wait_s: float, limit: int) -> _Found:
-    """Returns the bytes after a position, waiting for them within the time.
+    """Returns the bytes after a position. Waits until the run has written bytes or the time limit is reached.
 
     Raises RunsUnavailable, RequestError (400, 404), and errors as `read_job`.
     """
@@ -147,7 +149,9 @@ def _position(given: str | None) -> Position:
 
 
 def _count_whole(data: bytes) -> int:
-    """Returns the bytes up to the last complete character: the rest of it is not written or not read yet."""
+    """Returns the number of bytes up to the last complete character. The rest of the next character is not written or
+    not read yet.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data)
     return len(data) - len(decoder.getstate()[0])

@@ -1,4 +1,4 @@
-"""`GET /v1/usage`: the usage of a tenant's jobs; `GET /v1/sources`: the sources that they named."""
+"""`GET /v1/usage` and `GET /v1/sources`: the usage of a tenant's jobs, and the sources that the jobs named."""
 
 from __future__ import annotations
 

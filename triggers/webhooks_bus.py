@@ -1,6 +1,6 @@
 """The queue `lucius-webhooks`: sends events to webhooks (R85).
 
-A message that arrives twice costs a read of its row, and the sweeper replaces a lost one.
+A message that arrives twice costs a read of its row, and the sweeper replaces a lost message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FUNCTION = "deliver"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes the blueprint of one function; without events or keys to sign them, of none."""
+    """Makes the blueprint of one function. Without events or keys to sign them, the blueprint has no function."""
     bp = df.Blueprint()
     if not wiring.settings.sends_webhooks:
         return bp

@@ -1,1 +1,3 @@
-"""A read-only App Configuration emulator: serves the key-values of a file over the REST calls of the Microsoft SDKs."""
+"""A read-only App Configuration emulator, which serves the key-values of a file over the REST calls of the Microsoft
+SDKs.
+"""

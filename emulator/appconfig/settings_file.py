@@ -27,7 +27,8 @@ class KeyValue:
 
 
 class SettingsFile:
-    """The settings of a file. Reads a changed file again; keeps the last valid content of an invalid file."""
+    """The settings of a file. Reads a changed file again. If the changed file is invalid, keeps the last valid content.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,7 +68,7 @@ class SettingsFile:
 def matches(pattern: str, key: str) -> bool:
     r"""Returns True if a key matches App Configuration's key filter.
 
-    A filter is a list of keys, separated by commas. A key may end in `*`; a backslash escapes the next character
+    A filter is a list of keys, separated by commas. A key may end in `*`. A backslash escapes the next character
     (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters).
     """
     return any(_matches(part, key) for part in _split(pattern))

@@ -31,9 +31,9 @@ _MODES = ("query", "fragment")
 
 
 class UnknownClient(Exception):
-    """A request without a client, or with a redirect URL on another machine.
+    """The error of a request without a client, or with a redirect URL on another machine.
 
-    The error is shown to the user and not sent to a page.
+    The issuer shows the error to the user, and does not send the error to a page.
     """
 
 
@@ -98,7 +98,9 @@ def _is_loopback(address: str) -> bool:
 
 
 class Codes:
-    """Codes that are not redeemed yet. Each code is valid for a minute and for one request, also an invalid one."""
+    """Codes that are not redeemed yet. Each code is valid for a minute, and for one request, even if that request is
+    invalid.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -21,7 +21,9 @@ class KeyFileError(Exception):
 
 
 class KeyFile:
-    """`DIR/issuer.json`: `[{"kid": ..., "pem": ...}]`, the newest first. The first key signs; all are published."""
+    """The file `DIR/issuer.json` with `[{"kid": ..., "pem": ...}]`, the newest key first. The first key signs, and all
+    keys are published.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "issuer.json"

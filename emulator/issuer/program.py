@@ -46,7 +46,7 @@ async def _serve(args: argparse.Namespace) -> int:
 
 
 class Issuer:
-    """Issues any requested token without a login. Listens on loopback only."""
+    """A token issuer that issues any requested token without a login. Listens on loopback only."""
 
     def __init__(self, keys: KeyFile, *, audience: str, tenant_claim: str, clock: Clock) -> None:
         self.url = ""
@@ -105,7 +105,7 @@ class Issuer:
         return _page(page.authorize_page(sign_in, request.query, _LIFETIME_S))
 
     async def _choose(self, request: web.Request) -> web.Response:
-        """Handles the form of the page: the parameters of the request, and the choice."""
+        """Handles the form of the page, which has the parameters of the request and the choice."""
         form = await request.post()
         try:
             sign_in = sign_in_of(form)
@@ -179,13 +179,13 @@ def _wrong(form: dict[str, str]) -> str | None:
 
 
 def _lifetime_of(form: dict[str, str]) -> int | None:
-    """Returns the lifetime in seconds; None if invalid."""
+    """Returns the lifetime in seconds; None if the text is invalid."""
     text = form.get("expires_in", str(_LIFETIME_S))
     return int(text) if text.isdecimal() and 1 <= int(text) <= _MAX_LIFETIME_S else None
 
 
 def _object(text: str) -> dict[str, object] | None:
-    """Returns claims as another issuer would put them into a token; None if invalid."""
+    """Returns claims as another issuer would put them into a token; None if the text is not valid claims."""
     try:
         claims = json.loads(text)
     except (ValueError, RecursionError):

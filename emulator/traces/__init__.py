@@ -1,1 +1,1 @@
-"""A local OpenTelemetry collector: receives OTLP/HTTP, keeps the newest traces in memory and shows them."""
+"""A local OpenTelemetry collector, which receives OTLP/HTTP, keeps the newest traces in memory and shows them."""

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C and returns 0; if it cannot start, writes one line to stderr and returns 1."""
+    """Serves until SIGTERM or Ctrl-C and returns 0. Returns 1, with one line on stderr, if the program cannot start."""
     from emulator.traces.program import run as run_program
 
     return run_program(args)

@@ -27,7 +27,7 @@ class NotOtlp(ValueError):
 
 @dataclass(frozen=True)
 class Span:
-    """One span; ids in hex, `parent_id` "" for a root, times in ns since the epoch."""
+    """One span. Ids are in hex, times are in ns since 1970, and `parent_id` of a root is ""."""
 
     trace_id: str
     span_id: str
@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Point:
-    """The newest value of one metric with one set of attributes; `value` of a histogram is the sum."""
+    """The newest value of one metric with one set of attributes. `value` of a histogram is the sum."""
 
     name: str
     kind: str

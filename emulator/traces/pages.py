@@ -1,4 +1,4 @@
-"""HTML pages without scripts: the list of traces, one trace as a waterfall, the metrics."""
+"""HTML pages without scripts: the list of traces, one trace as a waterfall, and the metrics."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Trace:
 
     @property
     def root(self) -> Span:
-        """Returns the earliest span whose parent is not in the trace."""
+        """Returns the earliest span whose parent is not in the trace; None if the trace has no such span."""
         orphans = [span for span in self.spans if span.parent_id not in self._spans]
         return min(orphans or self.spans, key=lambda span: span.start_ns)
 
@@ -90,9 +90,9 @@ class TraceBuffer:
         return self._traces.get(trace_id)
 
     def find(self, prefix: str, limit: int, *, all_: bool = False) -> list[Trace]:
-        """Returns up to `limit` traces, the newest first, whose trace id or one of whose job ids begins with `prefix`.
+        """Returns up to `limit` traces, the newest first. The trace id, or a job id of the trace, begins with `prefix`.
 
-        Without a prefix, returns only traces of jobs, or all traces if `all_` is set.
+        Without a prefix, returns only traces of jobs. With `all_`, returns all traces.
         """
         matching = (
             trace

@@ -1,4 +1,4 @@
-"""The rows of a trace: each span after its parent, in the order of time."""
+"""The rows of a trace. Each span comes after its parent, in the order of time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator.traces.trace_buffer import Trace
 
 @dataclass(frozen=True)
 class Row:
-    """One span: its depth, and the start and the width of its bar in per cent of the trace."""
+    """One span, with its depth, and with the start and the width of its bar in per cent of the trace."""
 
     span: Span
     depth: int

@@ -59,10 +59,10 @@ class ChildSpec:
 class _LinePipe:
     """A pipe for a child's output.
 
-    Pass `write_end` to the child, then call `listen()`, or `abandon()` if it did not start.
+    Pass `write_end` to the child, then call `listen()`. If the child did not start, call `abandon()`.
 
     With a pipe of asyncio, a process counts as ended only when every grandchild has closed the pipe. This class reads
-    the pipe in chunks, so that a line may have any length.
+    the pipe in chunks, so a line can have any length.
     """
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
@@ -71,7 +71,7 @@ class _LinePipe:
         self._reading: asyncio.Task[None] | None = None
 
     def listen(self) -> None:
-        """Reads the pipe and passes every line to `on_line`. Must be called after the child has the write end."""
+        """Reads the pipe, and calls `on_line` with every line. Must be called after the child has the write end."""
         os.close(self.write_end)
         self._reading = asyncio.create_task(self._read())
 
@@ -110,9 +110,9 @@ class _LinePipe:
 
 
 class Child:
-    """Keeps one child running from `keep_running()` to `stop()`.
+    """A child that runs from `keep_running()` to `stop()`.
 
-    `changed` is called after every change of `state`, and `log` with a short line that a user should see.
+    `changed` is called after every change of `state`. `log` is called with a short line for the user.
     """
 
     def __init__(self, spec: ChildSpec, data: DataDir, log: Log, changed: Callable[[], None]) -> None:
@@ -137,7 +137,7 @@ class Child:
     async def keep_running(self) -> None:
         """Keeps the child running and never returns.
 
-        Raises ChildFailed if the first start or several in a row failed.
+        Raises ChildFailed if the first start failed, or if several starts in a row failed.
         """
         name = self.spec.name
         self._sink = self._data.begin_log(name).open("a", buffering=1, encoding="utf-8")
@@ -212,7 +212,9 @@ class Child:
         self._changed()
 
     async def _becomes_ready(self) -> bool:
-        """Returns `True` when the child is ready; `False` if it ended before or exceeded `_READY_TIMEOUT_S`."""
+        """Returns `True` when the child is ready. Returns `False` if the child ended, or was not ready within
+        `_READY_TIMEOUT_S` seconds.
+        """
         assert self._process is not None
         ended = asyncio.create_task(self._process.wait())
         ready = asyncio.create_task(self._ports_listen() if self.spec.ready_ports else self._ready_printed.wait())
@@ -238,7 +240,7 @@ class Child:
         return f"not ready within {_READY_TIMEOUT_S:g} s" if late else self._exit_reason()
 
     async def _wait_for_exit(self) -> None:
-        """Waits until the child has ended and its last lines are read. Afterwards no process of its group is left."""
+        """Waits until the child has ended and its last lines are read, and no process of its group is left."""
         assert self._process is not None
         await self._process.wait()
         self.kill()

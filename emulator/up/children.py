@@ -65,7 +65,9 @@ def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
 
 
 def traces(ports: Ports, environment: Mapping[str, str]) -> ChildSpec:
-    """Returns the trace collector, which ends last, so that it receives the last spans of the other children."""
+    """Returns the trace collector. The collector is the last to end, so that it receives the last spans of the other
+    children.
+    """
     return _python("traces", 3, ("emulator", "traces", "--port", str(ports.traces)), environment)
 
 
@@ -75,7 +77,7 @@ def issuer(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpe
 
 
 def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    """Returns the host without access keys: its page, `/admin` and the durable API are open to all local users.
+    """Returns the host without access keys. Its page, `/admin` and the durable API are open to all local users.
 
     A stop does not wait for readers, whose requests can last 20 s. Other interrupted work is repeated.
     """

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C. Returns 0; returns 1, with one line on stderr, if a part cannot start."""
+    """Serves until SIGTERM or Ctrl-C, and returns 0. Returns 1, with one line on stderr, if a part cannot start."""
     from emulator.up.errors import UpError
     from emulator.up.serve import serve
 

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 class DataDir:
     """`DIR`, locked for this process and its children.
 
-    - `up.lock`: locked (flock) by `up` and its children, so that no other stack writes to the same files. Its text is
+    - `up.lock`: the lock (flock) of `up` and its children, so that no other stack writes to the same files. Its text is
       the process id of `up`.
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
     - `bus.json`: the entities of the bus, as `infra/bicep/topology.json` has them at the start.
@@ -79,7 +79,8 @@ class DataDir:
 
     @property
     def lock_fd(self) -> int:
-        """Returns the descriptor of the lock, which children inherit: the folder is free after the last child ends."""
+        """Returns the descriptor of the lock, which children inherit. The lock is free after the last child has ended.
+        """
         return self._lock
 
     def log_path(self, name: str) -> Path:
@@ -124,7 +125,7 @@ class DataDir:
         return path
 
     def clear(self) -> None:
-        """Deletes all data and logs of the stack; the folder and its lock stay."""
+        """Deletes all data and logs of the stack. The folder and its lock stay."""
         for path in self.path.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

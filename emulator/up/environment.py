@@ -1,8 +1,8 @@
 """The settings of the children of a stack.
 
-Lowest precedence first: defaults for a local machine, the `Values` of the app's `local.settings.json`, this stack's own
-URLs, the environment of the caller. So an old URL in the file cannot connect two stacks. The caller can set another URL
-for a child, such as the URL of a proxy.
+The sources are, lowest precedence first: defaults for a local machine, the `Values` of the app's `local.settings.json`,
+this stack's own URLs, and the environment of the caller. So an old URL in the file cannot connect two stacks. The
+caller can set another URL for a child, such as the URL of a proxy.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def end_with_parent(how: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
-    """Returns a `preexec_fn` that has the kernel send `how` to the child when the thread that forked it ends.
+    """Returns a `preexec_fn` for a child. The kernel then sends `how` to the child when the thread that forked the
+    child ends.
 
     Returns None on systems other than Linux, where only an orderly stop ends the children. Fork from the main thread.
     """

@@ -1,4 +1,4 @@
-"""The ports of a stack: checks given ports and finds free ports."""
+"""The ports of a stack. The module checks given ports and finds free ports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _found: set[int] = set()
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of a stack on loopback; Azurite takes `azurite`, +1 and +2 for blob, queue and table."""
+    """The ports of a stack on loopback. Azurite uses `azurite` for blobs, the next port for queues, and the port after
+    that for tables.
+    """
 
     api: int
     bus: int
@@ -51,11 +53,12 @@ DEFAULTS = Ports(api=7071, bus=5672, admin=5300, azurite=10000, traces=4318, iss
 
 
 def choose(args: argparse.Namespace) -> Ports:
-    """Returns the ports of the options `api_port, bus_port, admin_port, azurite_port`; with `traces` and `auth` also
-    `traces_port` and `issuer_port`.
+    """Returns the ports of the options `api_port, bus_port, admin_port, azurite_port`. With `traces` and `auth`, also
+    returns `traces_port` and `issuer_port`.
 
-    0 finds a free port. `admin_port` None is the default port if the bus has its default port, else a free port. So a
-    second stack does not need `--admin-port`. Raises UpError with the option of a port that is in use or given twice.
+    The port 0 means any free port. `admin_port` None is the default port if the bus has its default port, else a free
+    port. So a second stack does not need `--admin-port`. Raises UpError with the option of a port that is in use or
+    given twice.
     """
     admin_port = args.admin_port
     if admin_port is None:
@@ -91,7 +94,7 @@ def choose(args: argparse.Namespace) -> Ports:
 
 
 def find_free(count: int = 1, avoid: Iterable[int] = ()) -> int:
-    """Returns the first of `count` neighbouring free ports. Raises UpError.
+    """Returns the first of `count` neighbouring free ports. Raises UpError if no such ports are free.
 
     A process finds each port once, and processes begin at different ports, so that two stacks that start together do
     not collide.

@@ -1,4 +1,4 @@
-"""The first steps of a new user: uploads the samples, and shows two commands to paste."""
+"""The first steps of a new user. The module uploads the samples, and shows two commands to paste."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def upload_samples(connection: str) -> None:
 
 
 def commands_text(ports: Ports, environment: Mapping[str, str]) -> str:
-    """Returns the first commands with a line on each, for the terminal."""
+    """Returns the first commands for the terminal, one on each line."""
     first, second = first_commands(ports, environment)
     token = ""
     if ports.issuer:
@@ -96,5 +96,5 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
 
 
 def _shown(path: Path) -> str:
-    """Returns the path, relative to the current folder if the path is inside the folder."""
+    """Returns the path, relative to the current folder if that folder contains the path."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -22,7 +22,9 @@ _UPLOAD_TIMEOUT_S = 20.0  # seconds to upload a few small files to loopback
 
 
 async def serve(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns 0. A second signal kills all: returns 130."""
+    """Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns 0. A second signal kills all children and returns
+    130.
+    """
     chosen = ports.choose(args)
     data = DataDir(args.data)
     try:
@@ -87,7 +89,9 @@ def _on_signals(stop: asyncio.Event, stack: Stack) -> None:
 
 
 class _Announcement:
-    """Uploads the samples while the host starts; prints the ready line and the first commands once all serve."""
+    """The start of a stack for the user. Uploads the samples while the host starts. Prints the ready line and the first
+    commands when all children serve.
+    """
 
     def __init__(self, chosen: Ports, data: DataDir, environment: Mapping[str, str]) -> None:
         self._ports = chosen

@@ -1,4 +1,6 @@
-"""All children of a stack: each child starts when the children that it needs are ready, and stops before them."""
+"""All children of a stack. Each child starts when the children that it needs are ready, and stops before these
+children.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class Stack:
         self._children = [child for wave in self._waves for child in wave]
 
     async def serve(self, stop: asyncio.Event, on_wave: Callable[[int], Awaitable[None]]) -> None:
-        """Serves until `stop` is set. Awaits `on_wave(n)` when wave n is ready, the last time when all serve.
+        """Serves until `stop` is set. Awaits `on_wave(n)` when wave n is ready. At the last wave, all children serve.
 
         If a child fails repeatedly, raises its `UpError` after the other children have stopped.
         """

@@ -18,7 +18,7 @@ Vectors = NDArray[np.float32]
 
 @cache
 def _load_model() -> Any:
-    """Returns the model, which all embedders of a process share: it is read-only and has 16 MB."""
+    """Returns the model, which all embedders of a process share. The model is read-only and has 16 MB."""
     import wordllama
 
     # with its own folder and without downloads it needs no network and no cache in the home folder
@@ -27,7 +27,7 @@ def _load_model() -> Any:
 
 
 class Embedder:
-    """Loads the model on first use."""
+    """An embedder, which loads the model on first use."""
 
     def __init__(self) -> None:
         self._model: Any = None

@@ -75,7 +75,7 @@ def sentences(text: str) -> list[str]:
 
 
 def paragraphs(text: str) -> list[str]:
-    """Joins lines that were broken at a margin: such line breaks come from the layout, not from the author."""
+    """Joins lines that were broken at a margin. Such line breaks come from the layout, not from the author."""
     lines = [line.strip() for line in text.split("\n")]
     lengths = sorted(len(line) for line in lines if line)
     # a few lines that are longer, such as rows of a table, do not count
@@ -132,7 +132,7 @@ def _units(text: str, chunk_size: int) -> list[_Unit]:
 
 
 def _without_last_headings(units: list[_Unit]) -> tuple[list[_Unit], list[_Unit]]:
-    """Splits off the headings at the end. Returns all units and an empty list if all of them are headings."""
+    """Splits off the headings at the end. If all units are headings, returns all units and an empty list."""
     end = len(units)
     while end and units[end - 1].heads:
         end -= 1
@@ -140,7 +140,7 @@ def _without_last_headings(units: list[_Unit]) -> tuple[list[_Unit], list[_Unit]
 
 
 def _cut(sentence: str, max_length: int) -> list[str]:
-    """Cuts a sentence that is longer than a passage: between words, or within a word that is longer itself."""
+    """Cuts a sentence that is longer than a passage between words. A word that is longer than a passage is cut too."""
     parts: list[str] = []
     while len(sentence) > max_length:
         cut = sentence.rfind(" ", 1, max_length + 1)
@@ -159,7 +159,7 @@ def _length(units: list[_Unit]) -> int:
 
 
 def _tail(units: list[_Unit], max_length: int) -> list[_Unit]:
-    """Returns the last units, together of at most this length, after their heading."""
+    """Returns the last units, of at most this length together, after their heading."""
     above = [unit for unit in units if unit.heads][-1:]
     start = len(units)
     while start > 0 and _length([*above, *units[start - 1 :]]) <= max_length:

@@ -45,7 +45,7 @@ def document_uri(source: Document) -> str:
 
 
 def replace_surrogates(text: Any) -> str:
-    """Replaces halves of surrogate pairs by `?`: JSON may contain them, and UTF-8 cannot encode them."""
+    """Replaces halves of surrogate pairs by `?`. JSON may contain such halves, and UTF-8 cannot encode them."""
     return str(text).encode(errors="replace").decode()
 
 

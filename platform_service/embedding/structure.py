@@ -1,4 +1,4 @@
-"""Classifies the lines of a page: rows of tables, fields of forms, headings and prose."""
+"""The kinds of lines on a page: rows of tables, fields of forms, headings and prose."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def field(text: str) -> tuple[str, str] | None:
 
 
 def is_laid_out(line: str) -> bool:
-    """Returns True if the line is complete, as a row or a field is, so that no other line continues it."""
+    """Returns True if the line is complete, like a row or a field. No other line continues such a line."""
     return is_row(line) or field(line) is not None
 
 
 def is_heading(line: str, after: str) -> bool:
-    """Returns True if a line is a heading: a short line without a full stop, above prose, rows or fields."""
+    """Returns True if a line is a heading, which is a short line without a full stop, above prose, rows or fields."""
     if not after or len(line) > MAX_HEADING or line[-1:] in ".!?,;" or is_laid_out(line):
         return False
     return after[-1:] in ".!?" or len(after) > MAX_HEADING or is_laid_out(after)
 
 
 def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
-    """Returns the pairs of label and value in the cells of a row; empty if the cells have none.
+    """Returns the pairs of label and value in the cells of a row; an empty list if the cells have no pairs.
 
     More than two cells are labels with values only in a form, or as `Label: value`.
     """
@@ -58,14 +58,15 @@ def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
 
 
 def is_item(row: Sequence[str]) -> bool:
-    """Returns True if a row is an item of a list: a number or a bullet, and its text."""
+    """Returns True if a row is an item of a list, which is a number or a bullet, and its text."""
     return len(row) == 2 and not _LETTER.search(row[0])
 
 
 def header(rows: Sequence[str]) -> list[str]:
-    """Returns the column headings of a table; empty if its first row has figures or fields, or is its only row.
+    """Returns the column headings of a table. Returns no headings if the first row has figures or fields, or is the
+    only row.
 
-    Two columns are a table only if all values are figures: otherwise each row is a label with its value.
+    Two columns are a table only if all values are figures. Otherwise each row is a label with its value.
     """
     first = cells(rows[0])
     others = [cells(row) for row in rows[1:]]

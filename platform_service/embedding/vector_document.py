@@ -1,4 +1,4 @@
-"""`vectors.json`, passages with their vectors: EMBEDDING writes it and SIS reads it."""
+"""`vectors.json`, which EMBEDDING writes and SIS reads: passages with their vectors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def embed_pages(pages: list[TextPage], embedder: Embedder, chunk_size: int, over
 
 
 def to_json(uri: str, text: EmbeddedText) -> dict[str, Any]:
-    """Returns `vectors.json` as an object; `uri` is that of the document."""
+    """Returns `vectors.json` as an object. `uri` is the URI of the document."""
     return {
         "format": FORMAT,
         "input": {"uri": uri},

@@ -1,4 +1,4 @@
-"""The reading order of a page: columns of prose one after the other, tables and forms by row."""
+"""The reading order of a page. Columns of prose come one after the other, and tables and forms come by row."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def _rows(runs: Sequence[Run[T]]) -> list[list[Run[T]]]:
 
 
 def _gutter(runs: Sequence[Run[T]]) -> tuple[float, float, float] | None:
-    """Returns (x, top, bottom) of the gap between the two columns of prose with the most rows; None without columns."""
+    """Returns (x, top, bottom) of the gap between the two columns of prose with the most rows; None if the page has no
+    columns.
+    """
     found: list[tuple[int, tuple[float, float, float]]] = []
     downwards = sorted(runs, key=lambda run: run.middle)
     for x in _left_edges(runs):
@@ -114,7 +116,7 @@ def _left_edges(runs: Sequence[Run[T]]) -> list[float]:
 
 
 def _above_a_table(band: Sequence[Run[T]], x: float) -> list[Run[T]]:
-    """Returns the runs of a band above its first table, which is a gap and then short cells; from top to bottom."""
+    """Returns the runs of a band above its first table, from top to bottom. A table is a gap and then short cells."""
     groups: list[list[Run[T]]] = []
     bottom = 0.0
     for run in band:
@@ -137,7 +139,9 @@ def _letters(side: Sequence[Run[T]]) -> float:
 
 
 def _column_rows(band: Sequence[Run[T]], x: float) -> int:
-    """Returns the number of lines of the shorter of two columns of prose that x divides; 0 if they are not prose."""
+    """Returns the number of lines of the shorter of two columns of prose that x divides; 0 if the columns are not
+    prose.
+    """
     counts = []
     for side in ([run for run in band if run.right <= x], [run for run in band if run.right > x]):
         if len(side) < MIN_COLUMN_ROWS:

@@ -42,7 +42,9 @@ class Page:
 
 
 def text_document(uri: str, pages: list[Page]) -> dict[str, Any]:
-    """Returns `text.json` as an object. The mean confidence weights lines by their length; it is None without lines."""
+    """Returns `text.json` as an object. The mean confidence weights lines by their length. Without lines, the mean
+    confidence is None.
+    """
     return {
         "format": FORMAT,
         "input": {"uri": uri},

@@ -1,6 +1,7 @@
 """Pages of a PDF or an image file, for the recogniser. Only one thread of a process may read at a time.
 
-A PDF page with a text layer is read from it; another one is rendered. PNG and JPEG have one page, TIFF may have more.
+The text of a PDF page comes from its text layer. A PDF page without a text layer is rendered. PNG and JPEG have one
+page, and TIFF can have more.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _layer_line(row: Sequence[Run[Box]]) -> Line:
 
 
 def _text_runs(page: pypdfium2.PdfPage, height: float) -> list[Run[Box]]:
-    """Returns runs of text as pdfium orders them; a line break or a wide gap is between two runs."""
+    """Returns runs of text as pdfium orders them. A line break or a wide gap separates two runs."""
     text = page.get_textpage()
     runs: list[Run[Box]] = []
     letters: list[str] = []
@@ -145,7 +146,7 @@ def _text_runs(page: pypdfium2.PdfPage, height: float) -> list[Run[Box]]:
 
 
 def _char_box(text: pypdfium2.PdfTextPage, index: int, *, loose: bool = False) -> Box:
-    """Returns left, bottom, right and top of a character; zeros if it has no position."""
+    """Returns left, bottom, right and top of a character; zeros if the character has no position."""
     try:
         return cast("Box", text.get_charbox(index, loose=loose))
     except pypdfium2.PdfiumError:
@@ -177,7 +178,8 @@ def read_image(data: bytes, *, max_pages: int) -> Iterator[tuple[int, Picture]]:
 
 
 def _upright_on_white(image: Image.Image) -> Image.Image:
-    """Turns the image by its EXIF orientation, and puts it on white: transparent parts would turn black."""
+    """Turns the image by its EXIF orientation, and puts the image on white, since transparent parts would turn black.
+    """
     upright = ImageOps.exif_transpose(image)
     if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:
         layered = upright.convert("RGBA")

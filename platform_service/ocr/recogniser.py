@@ -28,7 +28,9 @@ TRIED_SHAPE = 6.0
 
 
 class Recogniser:
-    """Loads its models on first use. They come in the wheel, so nothing is downloaded. Threads may share it."""
+    """A recogniser, which loads its models on first use. The models come in the wheel, so nothing is downloaded.
+    Threads can share a recogniser.
+    """
 
     def __init__(self) -> None:
         self._engine: Any = None
@@ -58,7 +60,8 @@ class Recogniser:
         self._engine(np.full((64, 256, 3), 255, np.uint8), use_det=True)
 
     def lines(self, image: Image.Image, min_confidence: float) -> tuple[Line, ...]:
-        """Returns the lines in reading order. Boxes are in pixels of the original image, also if it was turned."""
+        """Returns the lines in reading order. Boxes are in pixels of the original image, also if the image was turned.
+        """
         if self._engine is None:
             self.load()
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]
@@ -108,7 +111,7 @@ class Recogniser:
 
 
 def _lies_on_its_side(boxes: Any) -> bool:
-    """Returns True if most of the text, by its length, runs from bottom to top or from top to bottom."""
+    """Returns True if most of the text, by its length, is vertical."""
     across = down = 0.0
     for corners in boxes:
         width, height = np.hypot(*(corners[1] - corners[0])), np.hypot(*(corners[3] - corners[0]))
@@ -165,7 +168,7 @@ def _line(row: list[Run[tuple[float, Any]]]) -> Line:
 def _skew(boxes: list[Any]) -> float:
     """Returns the angle of the page's lines in radians, from its long runs of text; 0 without long runs.
 
-    The detector gives short ones an angle of 0, and a table has more of them than of long ones.
+    The detector gives short runs an angle of 0, and a table has more short runs than long runs.
     """
     angles = []
     for corners in boxes:

@@ -38,7 +38,7 @@ class OcrPayload(BaseModel):
 
 
 class OcrStep:
-    """Reads the text layer of a page, and recognises a page without one."""
+    """The OCR step, which reads the text layer of a page, and recognises a page without a text layer."""
 
     step_type = "OCR"
     result_name = "ocr/text.json"
@@ -94,9 +94,9 @@ class OcrStep:
 def recognised(
     pages: Iterator[tuple[int, Page | Picture]], recognise: Callable[[Image.Image], tuple[Line, ...]], threads: int
 ) -> Iterator[tuple[int, Page]]:
-    """Yields the pages in their order. Recognises up to `threads` pictures concurrently, fewer if they are large.
+    """Yields the pages in their order. Recognises up to `threads` pictures concurrently, or fewer large pictures.
 
-    Beside a picture that was just read, pictures of up to MAX_PIXELS together are in memory.
+    At most MAX_PIXELS of waiting pictures are in memory, besides the picture that was read last.
     """
     running: deque[tuple[int, int, Future[Page]]] = deque()
     with ThreadPoolExecutor(threads) as pool:

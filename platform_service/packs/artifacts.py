@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 def store_artifacts(folder: Path, user: int | None, workspace: Workspace, base_uri: str) -> list[Artifact]:
-    """Writes each file as `{base_uri}/{name}`. Call it after the last process of the run has ended.
+    """Writes each file as `{base_uri}/{name}`. Must be called after the last process of the run has ended.
 
     The program chose names and kinds, so links are not followed. A file must be a regular file of the run's own user
     with a single name. Raises FailedFinal(ARTIFACT_INVALID) before the first write, and StepFailed.

@@ -1,4 +1,4 @@
-"""The packs of a runner: those of its image, and those of the folders in `LUCIUS_PACKS_PATH`."""
+"""The packs of a runner, from its image and from the folders in `LUCIUS_PACKS_PATH`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAN_HASH_MISMATCH = "PLAN_HASH_MISMATCH"
 
 @dataclass(frozen=True)
 class PackFolders:
-    """Folders whose subfolders are packs. No request can name a path outside them."""
+    """Folders whose subfolders are packs. No request can name a path outside these folders."""
 
     folders: Sequence[Path]
 
@@ -42,7 +42,7 @@ class PackFolders:
         raise FailedFinal(PACK_NOT_FOUND, f"the runner has no pack {pack_id} {version}{known}")
 
     def packs(self) -> Iterator[Pack]:
-        """Yields every pack; skips folders that are not packs."""
+        """Yields every pack. Skips folders that are not packs."""
         for folder in self.folders:
             for path in sorted(folder.glob(f"*/{MANIFEST}")):
                 try:
@@ -54,7 +54,7 @@ class PackFolders:
 def copy_checked(pack: Pack, expected: str, target: Path) -> None:
     """Copies the files of a pack as they are hashed. Raises FailedFinal if their hash is not `expected`.
 
-    The copied bytes are the hashed ones, so that a pack that changes meanwhile never runs unchecked.
+    The copied bytes are the hashed bytes, so that a pack that changes meanwhile never runs unchecked.
     """
     try:
         found = plan_hash(pack, target)

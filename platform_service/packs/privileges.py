@@ -1,7 +1,8 @@
-"""The capabilities that the runner needs as root. It drops all others.
+"""The capabilities that the runner needs as root.
 
-As root with six capabilities the runner gives each run its own user. Container runtimes start root with more of them,
-and Azure Container Apps has no setting for that, so the runner drops the others itself.
+As root with six capabilities, the runner gives each run its own user. Container runtimes start root with more
+capabilities, and Azure Container Apps has no setting for capabilities. So the runner drops the other capabilities
+itself.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ def missing() -> list[str]:
 
 
 def give_up_others() -> None:
-    """Restarts this program without the capabilities that it does not need. Returns if it does not have any of them.
+    """Restarts this program without the capabilities that the program does not need. Returns if the program has no such
+    capabilities.
 
-    Call it before any thread starts. It also returns if the process lacks the right to drop them (SETPCAP).
+    Must be called before any thread starts. Also returns if the process lacks the right to drop capabilities (SETPCAP).
     """
     if sys.platform != "linux" or os.geteuid() != 0:
         return

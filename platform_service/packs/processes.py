@@ -61,7 +61,8 @@ class RunProcesses:
         return Usage(count, memory, ticks / _TICKS, sum(nameless.values()))
 
     def kill(self) -> bool:
-        """Kills all processes and removes the kernel's objects of their user. Returns `False` if one still runs."""
+        """Kills all processes and removes the kernel's objects of their user. Returns `False` if a process still runs.
+        """
         end = time.monotonic() + _GONE_WITHIN_S
         while True:
             if self.user is not None:
@@ -86,7 +87,9 @@ class RunProcesses:
             time.sleep(0.01)
 
     def _nameless(self, process: int) -> dict[tuple[int, int], int]:
-        """Returns sizes of the open files without a name, by device and inode; empty if the process hides its files."""
+        """Returns sizes of the open files without a name, by device and inode. The result is empty if the process hides
+        its files.
+        """
         sizes = {}
         with contextlib.suppress(OSError), _file_rights_of(self.user):
             for entry in os.scandir(_PROC / str(process) / "fd"):

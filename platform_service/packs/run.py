@@ -50,7 +50,8 @@ _users = itertools.cycle(random.sample(_USERS, len(_USERS)))
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folders of a run. The run reads `pack/`, and reads and writes `work/`. Other runs cannot enter them."""
+    """The folders of a run. The run reads `pack/`, and reads and writes `work/`. Other runs cannot enter these folders.
+    """
 
     path: Path
     #: None if the runner cannot change the user, and the run has the runner's own
@@ -117,7 +118,9 @@ class Program:
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[RunFolder]:
-    """Yields a folder for one run, with its own user if the runner can change users. Deletes both afterwards."""
+    """Yields a folder for one run, with its own user if the runner can change users. Deletes the folder and the user's
+    files afterwards.
+    """
     path, lock = _locked_folder()
     folder = RunFolder(path, None if missing() else next(_free_users()))
     try:
@@ -149,7 +152,9 @@ def remove_abandoned() -> None:
 
 
 def _locked_folder() -> tuple[Path, int]:
-    """Creates a folder, and returns it with the descriptor that locks it until it is closed or this process ends."""
+    """Creates a folder. Returns the folder and the descriptor that locks the folder until the descriptor is closed or
+    this process ends.
+    """
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         # a runner that starts now may remove it as abandoned before it is locked
@@ -162,7 +167,7 @@ def _locked_folder() -> tuple[Path, int]:
 
 
 def _user_of(path: Path) -> int | None:
-    """Returns the user of an abandoned run; None if it had the runner's own, or has not begun."""
+    """Returns the user of an abandoned run. None if the run had the runner's own user, or has not begun."""
     with contextlib.suppress(FileNotFoundError):
         user = (path / "work").lstat().st_uid
         return user if user in _USERS and not missing() else None
@@ -178,7 +183,7 @@ def _free_users() -> Iterator[int]:
 
 
 def hand_over(folder: RunFolder) -> None:
-    """Gives `work/` to the run's user and makes `pack/` readable for it."""
+    """Gives `work/` to the run's user, and makes `pack/` readable for that user."""
     if folder.user is None:
         return
     folder.path.chmod(0o711)
@@ -195,7 +200,8 @@ def hand_over(folder: RunFolder) -> None:
 def run_program(
     program: Program, folder: RunFolder, limits: PackLimits, variables: dict[str, str], log: RunLog, watch: Watch
 ) -> int:
-    """Runs the program until it ends, and returns its exit code; negative: the signal that ended it.
+    """Runs the program until the program ends, and returns its exit code. A negative code is the signal that ended the
+    program.
 
     Ends all processes that the program started. Raises FailedFinal(LIMIT_EXCEEDED), and FailedRetry(CANCELLED) if the
     attempt has ended.

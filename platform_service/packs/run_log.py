@@ -1,7 +1,7 @@
 """The log of an attempt: the output of its program, as an append blob that readers follow while it grows.
 
 The blob is `{tenant}/{jobId}/{attempt}.log`. The log appends at most once a second, or when 64 KiB wait. A blob accepts
-50,000 appends. So a long attempt appends less often, and makes fewer than 50,000 appends in a day (decision 62).
+50,000 appends. So the log of a long attempt appends less often, with fewer than 50,000 appends in a day (decision 62).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _LAST_TRIES = 3
 class RunLog:
     """The log of an attempt.
 
-    One thread at a time writes: the runner's before and after the program, in between that of `start`.
+    Only one thread writes at a time. Before and after the program, the runner's thread writes. In between, the thread
+    of `start` writes.
     """
 
     def __init__(self, blob: AppendBlob, max_bytes: int) -> None:
@@ -53,9 +54,9 @@ class RunLog:
 
     @classmethod
     def open(cls, workspace: Workspace, folder: str, attempt: int, max_bytes: int) -> RunLog:
-        """Opens the log of the attempt in the folder of its job, and closes the previous attempt's.
+        """Opens the log of the attempt in the folder of its job, and closes the log of the previous attempt.
 
-        A closed log is complete: an older process that still works on its attempt cannot append to it. Raises
+        A closed log is complete. An older process that still works on its attempt cannot append to the log. Raises
         StepFailed.
         """
         blob = workspace.append_blob(f"{folder}/{attempt}.log")
@@ -82,7 +83,7 @@ class RunLog:
         self._at_line_start = True
 
     def flush(self) -> None:
-        """Appends the waiting output; stops after `_LAST_TRIES` while storage does not respond."""
+        """Appends the waiting output. Stops after `_LAST_TRIES` tries while storage does not respond."""
         for _ in range(0 if self._copies else _LAST_TRIES):
             if self._append():
                 return
@@ -90,14 +91,14 @@ class RunLog:
         log.warning("lost %d bytes of a run's log: storage does not respond", len(self._waiting))
 
     def start(self, descriptor: int) -> None:
-        """Copies the program's output on a separate thread, until its last writer closes it."""
+        """Copies the program's output on a separate thread, until the last writer closes the output."""
         self._thread = threading.Thread(target=self._copy, args=(descriptor,), name="run-log", daemon=True)
         self._thread.start()
 
     def finish(self, within_s: float) -> bool:
         """Waits for the thread, whose output no longer has a writer.
 
-        Returns `False` if it has not ended and still reads.
+        Returns `False` if the thread has not ended and still reads.
         """
         self._stopping.set()
         if self._thread is not None:

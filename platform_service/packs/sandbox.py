@@ -1,7 +1,8 @@
-"""Becomes the program of a pack: sets its limits and its user, then replaces itself by Python with the program.
+"""Becomes the program of a pack. Sets the limits and the user, then replaces this process by Python with the program.
 
-`python sandbox.py SPEC`: SPEC is JSON with `argv`, `folder`, `user` (null: that of the runner) and the limits. It
-imports the standard library only, since it starts once for each run.
+The command line is `python sandbox.py SPEC`. SPEC is JSON with `argv`, `folder`, `user` and the limits. If `user` is
+null, the program has the runner's user. The module imports only the standard library, since it starts once for each
+run.
 """
 
 import contextlib

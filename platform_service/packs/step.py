@@ -1,4 +1,4 @@
-"""The PACK step: finds the pack, checks its hash, runs it, and stores its log and its artifacts."""
+"""The PACK step, which finds the pack, checks its hash, runs the pack, and stores its log and its artifacts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PackPayload(BaseModel):
 
 
 class PackStep:
-    """Runs packs, one at a time."""
+    """The PACK step, which runs one pack at a time."""
 
     step_type = "PACK"
     subscription = "packs"
@@ -154,7 +154,7 @@ class PackStep:
 
 
 def set_dumpable(value: int) -> None:
-    """Sets PR_SET_DUMPABLE. 0: only root reads the memory and the environment of this process. Raises OSError."""
+    """Sets PR_SET_DUMPABLE. With 0, only root reads the memory and the environment of this process. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 

@@ -1,4 +1,5 @@
-"""The kind of answer that a question asks for (money, a date, a name ...), and whether a sentence has one."""
+"""The kind of answer that a question asks for, such as money, a date or a name, and values of this kind in a sentence.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +85,9 @@ def kind_fit(question: str, value: str) -> float | None:
 
 
 def value_fit(question: str, value: str) -> float | None:
-    """Returns `kind_fit` of a cell or the value of a label: its first word may be a name, and a number alone a sum."""
+    """Returns `kind_fit` of a cell or of a label's value. The first word of the value may be a name, and a number alone
+    may be a sum.
+    """
     return kind_fit(question, f"is {value}")
 
 

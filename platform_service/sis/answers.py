@@ -23,7 +23,7 @@ def answer(
 ) -> dict[str, Any]:
     """Returns an item of `answers` in `sis/result.json`: `{answer, score, method, citation, passages}`.
 
-    If no answer reaches `min_score`, `answer` and `citation` are None and `passages` are the nearest ones. Raises
+    If no answer reaches `min_score`, `answer` and `citation` are None, and `passages` has the nearest passages. Raises
     StepFailed if the model endpoint fails.
     """
     passages = retrieval.passages(question, top_k)
@@ -63,7 +63,7 @@ def _from_model(
 
 
 def _nearest(embedder: Embedder, text: str, passages: list[ScoredPassage]) -> tuple[Passage, str]:
-    """Returns the passage that is nearest to the text, and the nearest line or sentence of it."""
+    """Returns the passage that is nearest to the text, and the nearest line or sentence of that passage."""
     rarity = Rarity(scored.passage.text for scored in passages)
     lines = [(scored.passage, line) for scored in passages for line in sentences(scored.passage.text)]
     cosines = embedder.embed([line for _, line in lines]) @ embedder.embed([text])[0]

@@ -1,4 +1,4 @@
-"""Asks an OpenAI-compatible endpoint to word an answer from the given passages."""
+"""Requests an answer in words from an OpenAI-compatible endpoint, for the given passages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INSTRUCTION = (
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The model's answer. `passage` counts from 0; None if the model named no given passage."""
+    """The model's answer. `passage` counts from 0. None means that the model named no given passage."""
 
     answer: str | None
     passage: int | None
@@ -33,7 +33,9 @@ class ModelAnswer:
 
 
 def ask(endpoint: ModelEndpoint, question: str, passages: list[str]) -> ModelAnswer:
-    """Asks the model. Raises FailedRetry if the endpoint is unreachable or busy, FailedFinal if it refuses."""
+    """Requests an answer from the model. Raises FailedRetry if the endpoint is unreachable or busy. Raises FailedFinal
+    if the endpoint refuses the request.
+    """
     numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(passages, 1))
     body = {
         "model": endpoint.model,
@@ -70,7 +72,9 @@ def _post(endpoint: ModelEndpoint, body: dict[str, Any]) -> str:
 
 
 def _read(content: str, passages: int) -> ModelAnswer:
-    """Parses the model's text. Small models put prose or code fences around JSON; prose alone is an uncited answer."""
+    """Parses the model's text. Small models put prose or code fences around JSON. Prose alone is an answer without a
+    citation.
+    """
     start, end = content.find("{"), content.rfind("}")
     try:
         value = json.loads(content[start : end + 1])

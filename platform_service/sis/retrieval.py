@@ -67,7 +67,7 @@ class Retrieval:
         self._rarity = Rarity(passage.text for passage in text.passages)
 
     def passages(self, question: str, top_k: int) -> list[ScoredPassage]:
-        """Returns the best `top_k` passages, best first; equal scores in the order of the document."""
+        """Returns the best `top_k` passages, best first. Equal scores are in the order of the document."""
         asked = stems(question)
         cosines = self._text.vectors @ self._embedder.embed([question])[0]
         scored = [
@@ -109,7 +109,9 @@ class Retrieval:
         )
 
     def _scored(self, asked: _Asked, candidate: Candidate, passage: Passage, cosine: float) -> ScoredCandidate:
-        """Scores a candidate by meaning and shared words; a row also by its cells, a value also by its label."""
+        """Scores a candidate by meaning and shared words. The score of a row also includes its cells, and the score of
+        a value its label.
+        """
         question, rarity = asked.question, asked.rarity
         own = set(stems(f"{candidate.context} {_words(candidate)}"))
         overlap = rarity.overlap(asked.stems, own)
@@ -133,7 +135,9 @@ class Retrieval:
 
 
 def _is_near_miss(asked: _Asked, candidate: Candidate, own: set[str]) -> bool:
-    """Returns True if the candidate has every word of the question but one that names a thing the document lacks."""
+    """Returns True if the candidate has every word of the question except one, and that word names a thing that the
+    document lacks.
+    """
     if candidate.label and set(stems(candidate.label)) <= asked.stems:
         return False
     missing = [each for each, like in asked.absent.items() if not like & own]

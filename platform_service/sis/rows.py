@@ -1,4 +1,4 @@
-"""Finds the row of a table that a question names, and the cells that it asks for."""
+"""Finds the row of a table that a question names, and the requested cells of the row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nouns and names of a question: what it asks about."""
+"""The nouns and names of a question, which are its subjects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _END = re.compile(r"[.!?]\s")
 def names(question: str) -> list[str]:
     """Returns capitalized words and codes, in lower case, without stop words and first words of sentences.
 
-    Returns none if all words of the question are capitalized.
+    Returns no words if all words of the question are capitalized.
     """
     written = tokens(question)
     if all(word[0].isupper() for word in written[1:]):
@@ -55,7 +55,7 @@ def names(question: str) -> list[str]:
 
 
 def subjects(question: str) -> list[str]:
-    """Returns nouns, names and adjectives after `how`, in lower case and in order, without GENERAL ones."""
+    """Returns nouns, names and adjectives after `how`, in lower case and in order, without GENERAL words."""
     found = []
     in_phrase = verb_follows = False
     length = 0

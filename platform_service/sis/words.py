@@ -59,7 +59,9 @@ Likeness = Mapping[str, Mapping[str, float]]
 
 
 class Rarity:
-    """The weight of a word: the fewer passages contain it, the higher; highest for a word that is in none."""
+    """The weight of a word. The fewer passages contain the word, the higher the weight, which is highest for an unknown
+    word.
+    """
 
     def __init__(self, passages: Iterable[str]) -> None:
         stem_sets = [set(stems(passage)) for passage in passages]
@@ -68,7 +70,9 @@ class Rarity:
         self._like: Likeness = {}
 
     def with_likeness(self, like: Likeness) -> Rarity:
-        """Returns the same weights, in which a stem that the text lacks counts by the most similar stem of the text."""
+        """Returns the same weights, except for stems that the text lacks. The weight of such a stem is that of the most
+        similar stem of the text.
+        """
         found = copy(self)
         found._like = like
         return found

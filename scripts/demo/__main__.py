@@ -1,7 +1,7 @@
 """`make demo`: starts the whole system, submits documents, prints the answers, and removes everything.
 
-The environment variable DOCS names the documents, separated by spaces, with quotes around names that contain a space;
-default: the samples. ASK replaces the questions of `samples/questions.json`.
+The environment variable DOCS names the documents, separated by spaces, with quotes around names that contain a space.
+Default: the samples. ASK replaces the questions of `samples/questions.json`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ _READS = {"GET", "HEAD"}
 
 
 def storage_operations(access_log: Path) -> Counter[str]:
-    """Counts requests in Azurite's log by kind: table transactions, table writes and reads, blob writes and reads."""
+    """Counts requests in Azurite's log by kind. The kinds are table transactions, table writes and reads, and blob
+    writes and reads.
+    """
     counted: Counter[str] = Counter()
     with access_log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:

@@ -1,4 +1,6 @@
-"""A local stack for the duration of a command: started on free ports, stopped, and its folder removed."""
+"""A local stack for the duration of a command. The stack starts on free ports, and its folder is removed after the
+stop.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,11 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LocalStack:
-    """Runs `python -m emulator up` with a temporary folder inside `.lucius/`, as a context manager.
+    """A stack of `python -m emulator up` with a temporary folder inside `.lucius/`, as a context manager.
 
-    `report` gets each log line of `up`. The stack stops at the end of the block, and at a signal during its start. The
-    folder is removed; after a failure of the stack it stays for its logs. Raises CliError if the stack does not start.
+    `report` gets each log line of `up`. The stack stops after the block, and at a signal during its start. The folder
+    is removed, except after a failure of the stack, since the folder has the logs. Raises CliError if the stack does
+    not start.
     """
 
     def __init__(self, report: Callable[[str], None]) -> None:
@@ -121,7 +124,7 @@ class LocalStack:
 
 @contextmanager
 def _signals_to(handler: Callable[[int], object]) -> Iterator[None]:
-    """Passes the signals that end a program to `handler` while the block runs."""
+    """Calls `handler` at the signals that end a program, while the block runs."""
     before = {number: signal.signal(number, lambda number, frame: handler(number)) for number in _ENDING}
     try:
         yield

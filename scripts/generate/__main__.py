@@ -1,6 +1,6 @@
 """Writes every generated file: parts and pictures of the docs, API documents, client models, Bicep parts, Config.json.
 
-`python -m scripts.generate` rewrites the files, `--check` exits 1 if one is out of date.
+`python -m scripts.generate` rewrites the files. With `--check`, exits with 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def generated() -> dict[Path, str]:
 
 
 def main() -> int:
-    """Writes the files, or checks them. Returns 0; 1 if `--check` found a file that is out of date."""
+    """Writes the files, or checks them. Returns 1 if `--check` found a file that is out of date, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a file is out of date")
     check = parser.parse_args().check

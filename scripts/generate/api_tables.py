@@ -15,7 +15,7 @@ from triggers.registered import ROUTES
 
 
 def begin() -> str:
-    """Returns the first steps, each with its command."""
+    """Returns the first steps, each with a command."""
     lines: list[str] = []
     for number, (words, command) in enumerate(commands("http://127.0.0.1:7071"), start=1):
         lines += [f"{number}. {words}", "", *(f"       {line}" for line in command.split("\n")), ""]

@@ -39,7 +39,8 @@ def _tuning_type() -> str:
 
 
 def _assignable_roles() -> str:
-    """Returns a condition on the deployer's right to assign roles: those of roles.bicep, and no other.
+    """Returns a condition on the deployer's right to assign roles. The deployer can assign the roles of roles.bicep,
+    and no other.
 
     https://learn.microsoft.com/azure/role-based-access-control/delegate-role-assignments-examples
     """

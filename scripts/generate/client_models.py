@@ -92,7 +92,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _without_constraints(schema: Any) -> Any:
-    """Returns a schema without constraints; `format` stays if it decides the Python type."""
+    """Returns a schema without constraints. `format` stays if `format` decides the Python type."""
     if isinstance(schema, list):
         return [_without_constraints(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,6 +1,6 @@
-"""Comparisons of the emulators, and their differences: the tables of docs/contributing/emulators/compared.md.
+"""Comparisons of the emulators, and their differences, as tables for docs/contributing/emulators/compared.md.
 
-The data is `tests/comparisons.json`, next to the tests that it names.
+The data is `tests/comparisons.json`, next to the tests that the data names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The dashboard's libraries: copies of files of `node_modules` in `dashboard/vendor`, byte for byte."""
+"""The dashboard's libraries in `dashboard/vendor`, which are byte-for-byte copies of files of `node_modules`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The error codes of the API by class, each class with the caller's action: the table of docs/reference/errors.md."""
+"""The table of docs/reference/errors.md, with the error codes of the API by class and the caller's action for each
+class.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,7 @@ def classes() -> str:
 
 
 def codes() -> str:
-    """Returns a section for each class, with its codes. A code of several classes is in the first one."""
+    """Returns a section for each class, with its codes. A code of several classes is in the first of these classes."""
     rows = [tuple(line.strip("| ").split(" | ")) for line in problems().splitlines()[2:]]
     parts = []
     for each in _CLASSES:

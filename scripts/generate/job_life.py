@@ -1,4 +1,5 @@
-"""Draws docs/images/job-life.svg: the states of a job as columns, each transition as an arrow in its own row."""
+"""Draws docs/images/job-life.svg, with the states of a job as columns, and each transition as an arrow in its own row.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ _STYLE = """
 
 
 class _Arrow(NamedTuple):
-    """One row of the picture; `start` is None if the transition creates the job."""
+    """One row of the picture. `start` is None if the transition creates the job."""
 
     start: JobStatus | None
     end: JobStatus
@@ -81,7 +82,7 @@ def text() -> str:
 
 
 def _arrows() -> list[_Arrow]:
-    """Returns creation first, then the other transitions by the state that they leave."""
+    """Returns the creation first, then the other transitions by the state that they leave."""
     created = [_Arrow(None, JobStatus(row.to), (name,)) for name, row in JOB_CREATION.items()]
     left = [
         _Arrow(JobStatus(start), JobStatus(end), tuple(triggers))
@@ -96,7 +97,7 @@ def _x(state: JobStatus) -> int:
 
 
 def _ends(arrow: _Arrow) -> tuple[int, int]:
-    """Returns both ends of the arrow; a creation has a short one, from the left."""
+    """Returns both ends of the arrow. The arrow of a creation is short, from the left."""
     end = _x(arrow.end)
     return (end - _MARGIN + 8 if arrow.start is None else _x(arrow.start)), end
 

@@ -84,7 +84,9 @@ def alerts() -> str:
 
 
 def alert_rules() -> list[dict[str, str]]:
-    """Returns the rules of alerts.bicep, as `bicep format` writes them: values by name, texts without their quotes."""
+    """Returns the rules of alerts.bicep, as `bicep format` writes them. A rule has values by name, with texts without
+    their quotes.
+    """
     text = _ALERTS.read_text(encoding="utf-8")
     arrays = re.findall(r"^var (?:metric|log|audit)Alerts = \[\n(.*?)^\]", text, re.M | re.S)
     return [

@@ -1,8 +1,12 @@
 """The figures of docs/explanation/performance.md, from the records in docs/explanation/performance.
 
 `make bench`, `make bench-peers` and `make quality` write jobs.json, peers.json and quality.json. Two files were made
-once. microsoft.json is of programs that are not in this repository. gates-before.json is of the part `gates` at the
-commit before decision 45. The part `before` of quality.json is that of the commit before decision 63.
+once, with parts of earlier commits or other programs:
+
+- microsoft.json has the figures of programs that are not in this repository.
+- gates-before.json has the part `gates` at the commit before decision 45.
+
+The part `before` of quality.json has the figures of the commit before decision 63.
 """
 
 from __future__ import annotations
@@ -37,7 +41,10 @@ Figures = Any
 
 
 def _table(part: str, body: Callable[[Figures], str], file: str = "jobs.json") -> Callable[[], str]:
-    """Returns the figures of a part below their machine, date and commit; states if they were not recorded."""
+    """Makes a function that formats the figures of a part below their machine, date and commit.
+
+    Without recorded figures, the function returns `Not recorded yet.`
+    """
 
     def text() -> str:
         found = _recorded(file).get(part)
@@ -206,7 +213,7 @@ def _microsoft(figures: Figures) -> str:
 
 
 def goals() -> str:
-    """Returns each goal with the recorded figure, and whether the figure reaches the goal."""
+    """Returns each goal with the recorded figure, and True if the figure reaches the goal."""
     found = {part: each["figures"] for part, each in _recorded("jobs.json").items()}
     external = _recorded("peers.json").get("external", {}).get("figures", {})
     rows = []

@@ -1,4 +1,4 @@
-"""The first commands of docs/reference/api.md: get a token, submit, watch, read."""
+"""The first commands of docs/reference/api.md, which get a token, submit a job, watch the job and read the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TENANT = ENVELOPE["tenant_id"]
 
 
 def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tuple[str, str]]:
-    """Returns (purpose, shell command) in order; all commands run in the same shell."""
+    """Returns (purpose, shell command) in order. All commands run in the same shell."""
     bearer = '-H "Authorization: Bearer $TOKEN"'
     # `lucius` finds the default stack by itself; another one must be named
     other = server != API and issuer != ISSUER

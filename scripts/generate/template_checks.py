@@ -10,7 +10,7 @@ CONFIGURATION = ROOT / "infra" / "bicep" / "bicepconfig.json"
 
 
 def files() -> dict[Path, str]:
-    """Returns the generated files with their text. The compiler's configuration has no room for reasons."""
+    """Returns the generated files with their text. The compiler's configuration cannot have reasons."""
     rules = {name: {"level": each["level"]} for name, each in _rules().items()}
     configuration = {"analyzers": {"core": {"enabled": True, "rules": rules}}}
     return {CONFIGURATION: json.dumps(configuration, indent=2) + "\n"}

@@ -1,4 +1,5 @@
-"""From the tables of transitions: the diagram of a step in docs/contributing/rules.md, and the tables as JSON."""
+"""Generates the diagram of a step in docs/contributing/rules.md and the tables as JSON, from the tables of transitions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ Table = Mapping[Any, Mapping[Any, TargetState]]
 
 
 def arrows(table: Table) -> dict[tuple[str, str], list[str]]:
-    """Returns the triggers from one state to another, in the order of the table; not those that keep the state."""
+    """Returns the triggers from one state to another, in the order of the table. Leaves out triggers that keep the
+    state.
+    """
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for state, rows in table.items():
         for trigger, row in rows.items():
@@ -38,7 +41,9 @@ def _targets(table: Table) -> dict[str, dict[str, str]]:
 
 
 def files() -> dict[str, str]:
-    """Returns `docs/reference/transitions.{RULES}.json`: creations of a job, and its triggers and its steps'."""
+    """Returns `docs/reference/transitions.{RULES}.json`, with the creations of a job, and the triggers of a job and of
+    its steps.
+    """
     document = {
         "rules": RULES,
         "created": {name: row.to for name, row in JOB_CREATION.items()},

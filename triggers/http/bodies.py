@@ -30,7 +30,7 @@ _Body = TypeVar("_Body", bound=BaseModel)
 
 
 def sent_body(req: func.HttpRequest) -> bytes:
-    """Returns the raw body, empty if there is none. Raises RequestError (411) if a chunked body was lost on its way."""
+    """Returns the raw body, which can be empty. Raises RequestError (411) if the host lost a chunked body."""
     body: bytes = req.get_body()
     if not body and "chunked" in req.headers.get("Transfer-Encoding", "").lower():
         raise RequestError(ProblemCode.LENGTH_REQUIRED, _CHUNKED)
@@ -38,7 +38,8 @@ def sent_body(req: func.HttpRequest) -> bytes:
 
 
 def refuse_large_body(req: func.HttpRequest) -> None:
-    """Refuses a body by its declared length before it reads body or token, so that every caller gets the same response.
+    """Refuses a body by its declared length. This check comes before the body or the token is read, so every caller
+    gets the same response.
 
     Raises BodyTooLarge.
     """
@@ -85,7 +86,7 @@ def json_of_text(body: bytes) -> Any:
 
 
 def optional_body(req: func.HttpRequest, model: type[_Body], code: Refusal) -> _Body:
-    """Parses the body as `model`; without a body, returns its defaults. Raises errors as `json_body` does, and
+    """Parses the body as `model`. Without a body, returns the model's defaults. Raises errors as `json_body` does, and
     RequestError (400).
     """
     given = json_of_text(json_body(req)) if sent_body(req).strip() else {}

@@ -1,6 +1,6 @@
-"""Long polls for a job (R82): a response is delayed until the job changes, is admitted or has ended.
+"""Long polls for a job (R82). A response is delayed until the job changes, is admitted or has ended.
 
-`GET /v1/jobs/{jobId}` accepts `wait` and `until`; `POST /v1/orchestrate` accepts `Prefer: wait=N` (RFC 7240).
+`GET /v1/jobs/{jobId}` accepts `wait` and `until`. `POST /v1/orchestrate` accepts `Prefer: wait=N` (RFC 7240).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def until_of(req: func.HttpRequest) -> Until:
 def preferred_wait_of(req: func.HttpRequest) -> int | None:
     """Returns the seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`; None if the preference is missing or invalid.
 
-    Of several, the first one counts (RFC 7240 2).
+    If a request has several preferences, the first one is in effect (RFC 7240 2).
     """
     for preference in parse_http_list(req.headers.get("Prefer", "")):
         name, _, value = preference.partition(";")[0].partition("=")
@@ -93,7 +93,7 @@ def preferred_wait_of(req: func.HttpRequest) -> int | None:
 
 
 def wait_of(req: func.HttpRequest) -> int:
-    """Returns the seconds of `wait`; 0 without the parameter. Raises RequestError (400)."""
+    """Returns the seconds of `wait`. Returns 0 without the parameter. Raises RequestError (400)."""
     given = req.params.get("wait", "0")
     if not (given.isascii() and given.isdecimal() and len(given) <= 3 and int(given) <= MAX_WAIT_S):
         detail = f"wait must be a whole number of seconds from 0 to {MAX_WAIT_S}, not {excerpt(given)}"
@@ -133,7 +133,9 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
 
 
 def counted_as(caller: Caller) -> str | None:
-    """Returns the tenant whose share of the waiting requests a request of the caller uses; None if there is none."""
+    """Returns the tenant whose share of the waiting requests a request of the caller uses. None if no tenant's share is
+    used.
+    """
     return None if caller.sees_all else caller.tenant
 
 
@@ -158,8 +160,8 @@ class LongPoll:
         A response other than 304 ends the wait only if it waits for a change. With `follower` the request waits for
         events. If too many requests wait already, the call returns the current response.
 
-        `tenant` is the caller's tenant; None means that the caller sees every tenant's jobs. Raises errors
-        of `read` and of the `tail`.
+        `tenant` is the caller's tenant. None means that the caller sees every tenant's jobs. Raises errors of `read`
+        and of the `tail`.
         """
         if not wait_s or not self._waiters.has_room(tenant, follower=follower):
             return (await read()).response
@@ -178,10 +180,10 @@ class LongPoll:
     async def ended(
         self, wait_s: int, tenant: str | None, context: Context, created: Stored
     ) -> tuple[Record | None, bool]:
-        """Waits up to `wait_s` seconds for the end of a submitted job. Never raises an Exception.
+        """Waits up to `wait_s` seconds until a submitted job has ended. Never raises an Exception.
 
-        Returns the job if it has ended, else None, and whether it waited. It does not wait if too many requests wait
-        already, or the ledger does not respond. It reads the job once, after its end.
+        Returns the job if the job has ended, else None; and True if the call waited. The call does not wait if too many
+        requests wait already, or if the ledger does not respond. The call reads the job once, after the job has ended.
         """
         job = created.record.job
         if job.status.terminal:

@@ -78,7 +78,7 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
 
 
 def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse:
-    """Makes the problem of an error, and logs it unless it is the caller's fault."""
+    """Makes the problem response for an error. Logs the error unless the caller caused the error."""
     refused = _logged(error, correlation_id)
     return func.HttpResponse(
         json.dumps(_body(refused, correlation_id), ensure_ascii=False),
@@ -89,7 +89,7 @@ def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse
 
 
 def problem_body(error: Exception, correlation_id: str) -> dict[str, Any]:
-    """Returns the body of `problem_response` for one line of a batch, and logs it the same way."""
+    """Returns the body of `problem_response` for one line of a batch. Logs the error as `problem_response` does."""
     return _body(_logged(error, correlation_id), correlation_id)
 
 
@@ -99,7 +99,7 @@ def status_of(error: Exception) -> int:
 
 
 def _body(refused: Refused, correlation_id: str) -> dict[str, Any]:
-    """Makes the `application/problem+json` body. `code` is stable, `detail` is for people."""
+    """Makes the `application/problem+json` body. `code` is stable, and `detail` is for people."""
     code, detail = refused.code, str(refused)
     if len(refused.errors) > MAX_REQUEST_ERRORS:
         detail += f" (only the first {MAX_REQUEST_ERRORS} errors are listed)"

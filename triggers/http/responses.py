@@ -1,4 +1,4 @@
-"""HTTP responses: JSON bodies with an ETag, and the correlation id of every response."""
+"""HTTP responses, with JSON bodies, ETags and correlation ids."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class Request:
     def context(self) -> Context:
         """Returns the context that has only the jobs which the caller can see, or can change if the route changes them.
 
-        A route for every tenant has all jobs (R24). Each request has its own context: its ledger returns events of the
-        jobs that it has read.
+        A route for every tenant has all jobs (R24). Each request has its own context, whose ledger returns only events
+        of jobs that the request has read.
         """
         if self._context is None:
             self._context = self._visible(self._wiring.context())

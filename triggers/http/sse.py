@@ -1,7 +1,7 @@
-"""Server-sent events (WHATWG HTML 9.2) as complete responses: the reader reconnects with its last event id (R76).
+"""Server-sent events (WHATWG HTML 9.2) as complete responses. The reader reconnects with its last event id (R76).
 
-The Python worker can only send complete bodies. So a request waits until there are events. Its response has these
-events and the next cursor, and `retry:` says when the reader can reconnect.
+The Python worker can only send complete bodies. So a request waits until there are events. The response has these
+events and the next cursor. Its field `retry:` has the time after which the reader can reconnect.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def wants_stream(req: func.HttpRequest) -> bool:
 
 
 def position(req: func.HttpRequest) -> str | None:
-    """Returns the position to start after. None if the caller gave none, so the stream starts now."""
+    """Returns the position to start after. None if the caller gave no position. The stream then starts now."""
     return req.headers.get("Last-Event-ID") or req.params.get("after") or None
 
 
@@ -102,7 +102,7 @@ def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
 
 
 def ended(req: func.HttpRequest) -> func.HttpResponse:
-    """Ends the stream: a reader does not return after 204."""
+    """Ends the stream. A reader does not reconnect after 204."""
     return func.HttpResponse(status_code=204, headers=_headers(req))
 
 

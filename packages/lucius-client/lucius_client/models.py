@@ -1704,7 +1704,7 @@ class DeadLetterPage(Message):
 
 class DependencyPage(Message):
     """
-    All dependencies of a job, and a page of the jobs that depend on it.
+    All dependencies of a job, and a page of the jobs that depend on the job.
     """
 
     jobId: str

@@ -205,11 +205,12 @@ class Sums(Series[ReceiptSums]):
 
 
 class Changes(Series[Job]):
-    """Fetches a job as it is now and after each change, until it has ended.
+    """Fetches a job as it is now and after each change, until the job has ended.
 
     The requests are long polls of up to `LONG_POLL_S` seconds. The API returns 304 if the job did not change. With
-    `until`, each request waits until the job is `admitted` or `ended`. `next` raises WaitTimeout after `timeout_s`
-    seconds. None means no time limit.
+    `until`, each request waits until the job is `admitted` or `ended`.
+
+    `next` raises WaitTimeout after `timeout_s` seconds. None means no time limit.
     """
 
     def __init__(

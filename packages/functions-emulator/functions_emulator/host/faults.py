@@ -1,10 +1,10 @@
-"""Faults for tests of apps: `--fault NAME=VALUE`; repeatable.
+"""Faults for tests of apps, by the repeatable option `--fault NAME=VALUE`.
 
-`kill-before-commit=N`, `kill-after-commit=N`   SIGKILL before or after the N-th commit of the store
-`run-twice=ACTIVITY`                            each call of that activity runs the function twice
-`delay-events=DURATION`                         external events arrive later by DURATION
-`shuffle-events=DURATION`                       each external event arrives later by a random part of DURATION
-`drop-answer=N`                                 the N-th request of the durable client takes effect without a response
+- `kill-before-commit=N` and `kill-after-commit=N` send SIGKILL before or after the N-th commit of the store.
+- `run-twice=ACTIVITY` runs the function twice at each call of that activity.
+- `delay-events=DURATION` delays external events by DURATION.
+- `shuffle-events=DURATION` delays each external event by a random part of DURATION.
+- `drop-answer=N` drops the response to the N-th request of the durable client. The request takes effect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Quality report over the text of an OCR job (`lucius.text/1`).
 
-Inputs: `min_confidence` (default 0.8), below which a line counts as doubtful. Artifacts: `report.json`, `report.md`.
+The input `min_confidence` (default 0.8) is the confidence below which a line counts as doubtful. The artifacts are
+`report.json` and `report.md`.
 """
 
 import json
