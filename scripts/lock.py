@@ -40,7 +40,9 @@ LOCKS = (
 
 
 def text(lock: Lock) -> str:
-    """Returns the content of a lock, with the version of each package and the SHA-256 of its files. Raises CheckFailed."""
+    """Returns the content of a lock, with the version of each package and the SHA-256 of its files. Raises
+    CheckFailed.
+    """
     found: dict[str, set[str]] = {}
     for platform in lock.platforms:
         for package in _resolved(lock.groups, platform):

@@ -27,7 +27,9 @@ class KeyValue:
 
 
 class SettingsFile:
-    """The settings of a file. Reads a changed file again. If the changed file is invalid, keeps the last valid content."""
+    """The settings of a file. Reads a changed file again. If the changed file is invalid, keeps the last valid
+    content.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -79,7 +79,9 @@ class DataDir:
 
     @property
     def lock_fd(self) -> int:
-        """Returns the descriptor of the lock, which children inherit. The lock is free after the last child has ended."""
+        """Returns the descriptor of the lock, which children inherit. The lock is free after the last child has
+        ended.
+        """
         return self._lock
 
     def log_path(self, name: str) -> Path:

@@ -60,7 +60,9 @@ class Recogniser:
         self._engine(np.full((64, 256, 3), 255, np.uint8), use_det=True)
 
     def lines(self, image: Image.Image, min_confidence: float) -> tuple[Line, ...]:
-        """Returns the lines in reading order. Boxes are in pixels of the original image, also if the image was turned."""
+        """Returns the lines in reading order. Boxes are in pixels of the original image, also if the image was
+        turned.
+        """
         if self._engine is None:
             self.load()
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]

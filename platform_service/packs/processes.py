@@ -61,7 +61,9 @@ class RunProcesses:
         return Usage(count, memory, ticks / _TICKS, sum(nameless.values()))
 
     def kill(self) -> bool:
-        """Kills all processes and removes the kernel's objects of their user. Returns `False` if a process still runs."""
+        """Kills all processes and removes the kernel's objects of their user. Returns `False` if a process still
+        runs.
+        """
         end = time.monotonic() + _GONE_WITHIN_S
         while True:
             if self.user is not None:

@@ -50,7 +50,9 @@ _users = itertools.cycle(random.sample(_USERS, len(_USERS)))
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folders of a run. The run reads `pack/`, and reads and writes `work/`. Other runs cannot enter these folders."""
+    """The folders of a run. The run reads `pack/`, and reads and writes `work/`. Other runs cannot enter these
+    folders.
+    """
 
     path: Path
     #: None if the runner cannot change the user, and the run has the runner's own

@@ -1,4 +1,6 @@
-"""The kind of answer that a question asks for, such as money, a date or a name, and values of this kind in a sentence."""
+"""The kind of answer that a question asks for, such as money, a date or a name, and values of this kind in a
+sentence.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Draws docs/images/job-life.svg, with the states of a job as columns, and each transition as an arrow in its own row."""
+"""Draws docs/images/job-life.svg, with the states of a job as columns, and each transition as an arrow in its own
+row.
+"""
 
 from __future__ import annotations
 

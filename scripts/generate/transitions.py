@@ -1,4 +1,6 @@
-"""Generates the diagram of a step in docs/contributing/rules.md and the tables as JSON, from the tables of transitions."""
+"""Generates the diagram of a step in docs/contributing/rules.md and the tables as JSON, from the tables of
+transitions.
+"""
 
 from __future__ import annotations
 

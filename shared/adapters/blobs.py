@@ -24,7 +24,9 @@ def blob_service(
     credential: AsyncTokenCredential | None,
     limits: StoreLimits = STORE,
 ) -> BlobServiceClient:
-    """Connects with a connection string, or with an endpoint and a credential. Raises ValueError if both are missing."""
+    """Connects with a connection string, or with an endpoint and a credential. Raises ValueError if both are
+    missing.
+    """
     if connection is not None:
         return BlobServiceClient.from_connection_string(connection, **limits.blob_options)
     if endpoint is None or credential is None:

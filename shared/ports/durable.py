@@ -31,7 +31,9 @@ class Orchestrations(Protocol):
     """Calls to the durable engine."""
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
-        """Starts the job's orchestration. Does not change an existing orchestration. Raises OrchestrationUnavailable."""
+        """Starts the job's orchestration. Does not change an existing orchestration. Raises
+        OrchestrationUnavailable.
+        """
 
     async def look_up(self, instance_id: str) -> Instance:
         """Returns the state of an instance. Raises OrchestrationUnavailable."""

@@ -128,7 +128,9 @@ def record_fault(error: Exception, event: str | None = None, /, **fields: Any) -
 def tolerate(
     errors: type[Exception] | tuple[type[Exception], ...], event: str | None = None, /, **fields: Any
 ) -> Iterator[None]:
-    """Ends the block at one of these errors, and continues after the block. Records the error as `record_fault` does."""
+    """Ends the block at one of these errors, and continues after the block. Records the error as `record_fault`
+    does.
+    """
     try:
         yield
     except errors as fault:

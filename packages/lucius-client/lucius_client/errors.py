@@ -118,7 +118,9 @@ class ProtocolNotFound(NotFound):
 
 
 class ProtocolUnknown(BadRequest):
-    """A submitted job request names an unknown protocol (PROTOCOL_UNKNOWN). `problem.known` lists the known protocols."""
+    """A submitted job request names an unknown protocol (PROTOCOL_UNKNOWN). `problem.known` lists the known
+    protocols.
+    """
 
 
 class CursorExpired(Refused):

@@ -133,7 +133,9 @@ class Step(Protocol):
     step_type: str
 
     def prepare(self) -> None:
-        """Loads models. The SDK calls `prepare` once in each process that executes work, before the service is ready."""
+        """Loads models. The SDK calls `prepare` once in each process that executes work, before the service is
+        ready.
+        """
 
     def validate(self, payload: Any) -> Any:
         """Returns the payload in the form that `execute` reads. Raises FailedFinal(PAYLOAD_INVALID)."""

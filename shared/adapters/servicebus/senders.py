@@ -32,7 +32,9 @@ _CLOUDEVENT = "application/cloudevents+json"
 
 
 class BusSender:
-    """A sender to one queue or topic. The first send opens the link, and a send after a failure opens the link again."""
+    """A sender to one queue or topic. The first send opens the link, and a send after a failure opens the link
+    again.
+    """
 
     def __init__(
         self, name: str, opened: Callable[[str], ServiceBusSender], *, send_s: float, open_s: float | None = None

@@ -54,7 +54,9 @@ def rows_of(reservation: Reservation) -> list[RowOperation]:
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
-    """Makes LIST, CLAIM and ENDED of a job that ended. For a failed job, also makes DEAD and the rows of its incident."""
+    """Makes LIST, CLAIM and ENDED of a job that ended. For a failed job, also makes DEAD and the rows of its
+    incident.
+    """
     partition = encode_key(job.tenant)
     listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **changing_columns(job), **letter_column(job)}
     claim = {**row_at(partition, claim_row(job.idempotency_hash)), "expires_at": claim_expires_at}
