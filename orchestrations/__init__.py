@@ -1,1 +1,1 @@
-"""The durable orchestrations. They only yield, do no I/O, and take the time from their context."""
+"""The durable orchestrations, which only yield, do no I/O, and take the time from their context."""

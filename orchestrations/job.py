@@ -1,6 +1,6 @@
 """The orchestration of one job, which dispatches each step and waits for the step's reply or a timer.
 
-Events and timers are hints. After each of them, an activity reads the ledger, and the orchestration follows the verdict
+Events and timers are hints. After each hint, an activity reads the ledger, and the orchestration follows the verdict
 (R27, R30).
 """
 

@@ -1,4 +1,4 @@
-"""The orchestration of one step, from its first dispatch until it has ended in the ledger (R30)."""
+"""The orchestration of one step, from its first dispatch until the step has ended in the ledger (R30)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Waits:
         return [self._tasks[name] for name in names if name not in self._heard]
 
     def hear(self, task: Any) -> str | None:
-        """Returns the name of the event of a completed task; None if the task was a wake-up."""
+        """Returns the name of the event of a completed task, or None if the task was a wake-up."""
         name = next(name for name, known in self._tasks.items() if known is task)
         self._heard.add(name)
         if name == durable_names.look_event(self.look_no):

@@ -1,4 +1,4 @@
-"""Settings of the reference services, in addition to those of the service SDK."""
+"""Settings of the reference services, in addition to the settings of the service SDK."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def read_ocr_threads(environ: Mapping[str, str]) -> int:
 
 
 def read_model(environ: Mapping[str, str]) -> ModelEndpoint | None:
-    """Reads the endpoint that formulates the answers of SIS; None if SIS quotes the text. Raises SettingsError."""
+    """Reads the endpoint that formulates the answers of SIS, or None if SIS quotes the text. Raises SettingsError."""
     base_url = environ.get("LUCIUS_SIS_OPENAI_BASE_URL", "").strip().rstrip("/")
     if not base_url:
         return None

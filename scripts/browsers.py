@@ -13,5 +13,5 @@ _NAMES = (
 
 
 def find_browser() -> str | None:
-    """Returns the path of the first installed browser; None if no browser is installed."""
+    """Returns the path of the first installed browser, or None if no browser is installed."""
     return next(filter(None, map(shutil.which, _NAMES)), None)

@@ -66,7 +66,7 @@ async def run(command: str, name: str | None) -> list[str]:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Runs the command of the arguments. Returns 1 if the command failed, with the remedy on stderr; else 0."""
+    """Runs the command of the arguments. Returns 1 if the command failed, with the remedy on stderr, else 0."""
     parser = argparse.ArgumentParser(prog="python -m scripts.ledger_exports", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="list the exports")

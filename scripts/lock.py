@@ -1,7 +1,7 @@
 """Writes the hashes of the deployed packages, and of the packages that are installed next to a token (`make lock`).
 
-The versions are those of constraints.txt. pip resolves them for the deployed Python 3.12, and reports the files that
-pip would install. Only wheels are allowed, since the build of another package would fetch tools without hashes.
+constraints.txt has the versions. pip resolves them for the deployed Python 3.12, and reports the files that pip would
+install. Only wheels are allowed, since the build of another package fetches tools without hashes.
 """
 
 from __future__ import annotations

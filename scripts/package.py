@@ -1,7 +1,7 @@
 """Makes the deployed package from the files that `.funcignore` does not name.
 
-Flex Consumption installs the packages itself (remote build). Elastic Premium runs the package as it is, so --packages
-adds them, for Python 3.12.
+Flex Consumption installs the packages itself (remote build). Elastic Premium runs the package unchanged, so --packages
+adds the packages for Python 3.12.
 
 The durable backend is the one of the parameter file, or of LUCIUS_DURABLE_BACKEND. The scale controller reads the
 backend in host.json only, so the package has the host.json of the backend.

@@ -161,7 +161,7 @@ class AccessSettings:
 
     @property
     def sign_in(self) -> SignIn | None:
-        """Returns the dashboard's sign-in. None if the dashboard's users enter a token, or need no token."""
+        """Returns the dashboard's sign-in. Returns None if the dashboard's users enter a token, or need no token."""
         if self.auth_mode == "none" or not self.dashboard_client_id:
             return None
         scope = self.dashboard_scope or f"{self.auth_audiences[0]}/.default"

@@ -150,7 +150,7 @@ class Wiring:
         return self._callers
 
     def blob_probe(self) -> BlobTexts | None:
-        """Returns the probe of the blobs; None if no blobs are used. Must be called on the loop of the functions."""
+        """Returns the probe of the blobs, or None if no blobs are used. Must be called on the loop of the functions."""
         settings = self.settings
         if self._blob_probe is None and settings.storage_backend != "memory":
             self._blob_probe = blobs_of(settings, CONTAINER, PROBE)

@@ -1,8 +1,8 @@
 """The queue `lucius-admission`, with calls to check or to work.
 
-A call checks a tenant's admission state when a quota opens by time or more jobs can start. Or it checks a job that
-waited for others (R51), or a breaker that opened (R63). Or it allocates a quota over all tenants (R54), or works on a
-bulk operation (R65). A repeated call costs one check, and the sweeper replaces a lost call.
+A call checks a tenant's admission state when a quota opens by time or more jobs can start. Or the call checks a job
+that waited for other jobs (R51), or a breaker that opened (R63). Or the call allocates a quota over all tenants (R54),
+or works on a bulk operation (R65). A repeated call costs one check, and the sweeper replaces a lost call.
 """
 
 from __future__ import annotations

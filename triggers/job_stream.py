@@ -1,5 +1,5 @@
-"""The events of one job as server-sent events (R76). The events are those of the job's JSON page, until the job has
-ended.
+"""The events of one job as server-sent events (R76). The events are the objects of the job's JSON page, until the job
+has ended.
 """
 
 from __future__ import annotations

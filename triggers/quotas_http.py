@@ -278,7 +278,7 @@ async def _changed_by(request: Request, context: Context, reason: str) -> tuple[
 
 
 def _rule_seq(req: func.HttpRequest) -> int | None:
-    """Returns the number in `If-Match`; None means `*`. An unknown ETag matches nothing. Raises RequestError (428)."""
+    """Returns the number in `If-Match`. None means `*`. An unknown ETag matches nothing. Raises RequestError (428)."""
     given: str = req.headers.get("If-Match", "").strip()
     if not given:
         detail = "If-Match missing; send the etag of the quota, or *"

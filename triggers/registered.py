@@ -1,4 +1,4 @@
-"""Every HTTP trigger of the app, and `OPTIONS` for all of them."""
+"""Every HTTP trigger of the app, and the route `OPTIONS` for all paths."""
 
 from __future__ import annotations
 

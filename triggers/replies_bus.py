@@ -1,4 +1,4 @@
-"""Service Bus triggers for replies. Each lane has a trigger, or all lanes share one.
+"""Service Bus triggers for replies. Each lane has a trigger, or all lanes share one trigger.
 
 Returning completes the message. Raising abandons the message immediately, which uses one of its deliveries within
 milliseconds. So a transient fault is retried here while the host renews the lock, and is raised only after the last
@@ -31,7 +31,7 @@ _LONGEST_WAIT_S = 15.0
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Makes `reply_p0` to `reply_p15`, or `replies`.
 
-    Cardinality one, since one failure in a batch would abandon all its messages.
+    The functions receive one message at a time, since a failure in a batch abandons all its messages.
     """
     bp = df.Blueprint()
     if wiring.reply_entities.are_shared:

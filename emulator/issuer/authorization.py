@@ -115,7 +115,7 @@ class Codes:
         return code
 
     def redeem(self, form: Mapping[str, str]) -> tuple[SignIn, dict[str, str]] | None:
-        """Returns the sign-in and the choice; None if the code is unknown, used, expired or of another request."""
+        """Returns the sign-in and the choice, or None if the code is unknown, used, expired or of another request."""
         ends, sign_in, choice = self._issued.pop(form.get("code", ""), (0.0, None, {}))
         if sign_in is None or ends <= self._clock():
             return None

@@ -167,7 +167,7 @@ class Issuer:
 
 
 def _wrong(form: dict[str, str]) -> str | None:
-    """Returns the reason to refuse a form; None for a valid form."""
+    """Returns the reason to refuse a form, or None for a valid form."""
     if _lifetime_of(form) is None:
         return f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}"
     further = _object(form.get("claims", "{}"))
@@ -179,13 +179,13 @@ def _wrong(form: dict[str, str]) -> str | None:
 
 
 def _lifetime_of(form: dict[str, str]) -> int | None:
-    """Returns the lifetime in seconds; None if the text is invalid."""
+    """Returns the lifetime in seconds, or None if the text is invalid."""
     text = form.get("expires_in", str(_LIFETIME_S))
     return int(text) if text.isdecimal() and 1 <= int(text) <= _MAX_LIFETIME_S else None
 
 
 def _object(text: str) -> dict[str, object] | None:
-    """Returns claims as another issuer would put them into a token; None if the text is not valid claims."""
+    """Returns claims as another issuer would put them into a token, or None if the text is not valid claims."""
     try:
         claims = json.loads(text)
     except (ValueError, RecursionError):

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def application(buffer: TraceBuffer) -> web.Application:
-    """Returns the app. It receives `POST /v1/traces`, `/v1/metrics` and `/v1/logs`, and serves the pages `/`,
+    """Returns the app, which receives `POST /v1/traces`, `/v1/metrics` and `/v1/logs`, and serves the pages `/`,
     `/traces/{id}` and `/metrics`.
 
     The pages are JSON under `/api`.

@@ -61,7 +61,7 @@ class DataDir:
     - `up.lock`: the lock (flock) of `up` and its children, so that no other stack writes to the same files. Its text is
       the process id of `up`.
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
-    - `bus.json`: the entities of the bus, as `infra/bicep/topology.json` has them at the start.
+    - `bus.json`: the entities of the bus, as in `infra/bicep/topology.json` at the start.
     - `webhook.keys`: keys from which webhook secrets are derived (`LUCIUS_WEBHOOK_KEYS`), also after a restart.
     - `audit.pem`: the key that signs heads of histories and anchors (`LUCIUS_AUDIT_KEY`).
     - `logs/NAME.log`, and `NAME.log.1` of the previous run.

@@ -94,7 +94,7 @@ def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str
 
 
 def local_settings(path: Path) -> dict[str, str]:
-    """Returns `Values` of a Core Tools settings file; {} if the file is missing.
+    """Returns `Values` of a Core Tools settings file, or {} if the file is missing.
 
     Raises UpError if the file is unreadable or encrypted.
     """

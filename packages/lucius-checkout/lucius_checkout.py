@@ -1,4 +1,4 @@
-"""Commands of `lucius` that need the checkout. `lucius` finds them by their entry points."""
+"""Commands of `lucius` that need the checkout. `lucius` finds these commands by their entry points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class _Handed(TyperGroup):
-    """Passes all arguments to a module of the checkout, which defines the options."""
+    """Forwards all arguments to a module of the checkout, which defines the options."""
 
     #: the module, with `HELP`, `add_arguments(parser)` and `run(args) -> int`
     module = ""

@@ -1,4 +1,6 @@
-"""Copies the app's rules (`shared/core` and its imports) into the wheel, from the checkout in which it is built."""
+"""Copies the app's rules (`shared/core` and its imports) into the wheel, from the checkout in which the wheel is
+built.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Splits text into passages of whole sentences of one page. A passage repeats the end of the previous one."""
+"""Splits text into passages of whole sentences of one page. A passage repeats the last sentences of the previous
+passage.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,10 @@ class _Unit:
 def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list[Passage]:
     """Splits pages into passages of up to `chunk_size` characters.
 
-    A passage begins with the last sentences of the previous passage, and with the heading above them. These sentences
+    A passage begins with the last sentences of the previous passage, and with the heading above. The repeated sentences
     have at most `overlap` characters, and at most half a passage. A heading, and the first row of a table, is in the
-    passage of the next text. Every sentence is in at least one passage, and is cut only if it is longer than a passage.
+    passage of the next text. Every sentence is in at least one passage, and is cut only if the sentence is longer than
+    a passage.
     """
     passages: list[Passage] = []
     max_repeated = min(overlap, chunk_size // 2)

@@ -22,7 +22,7 @@ class TextPage:
 
 
 def read_json(data: bytes) -> dict[str, Any] | None:
-    """Returns the JSON object in `data`; None for other data. Raises FailedFinal for too many nested levels."""
+    """Returns the JSON object in `data`, or None for other data. Raises FailedFinal for too many nested levels."""
     if data.lstrip()[:1] != b"{":
         return None
     try:
@@ -50,7 +50,7 @@ def replace_surrogates(text: Any) -> str:
 
 
 def read_text(data: bytes) -> list[TextPage]:
-    """Returns the pages that have text, at least one. Raises FailedFinal if no page has text."""
+    """Returns the pages that have text, at least one page. Raises FailedFinal if no page has text."""
     value = read_json(data)
     if value is not None and value.get("format") == TEXT_FORMAT:
         try:

@@ -24,7 +24,7 @@ def is_row(line: str) -> bool:
 
 
 def field(text: str) -> tuple[str, str] | None:
-    """Returns label and value of `Label: value`; None for other text."""
+    """Returns label and value of `Label: value`, or None for other text."""
     found = _FIELD.fullmatch(text.strip())
     return (found[1], found[2]) if found and text[:1].isupper() else None
 

@@ -26,7 +26,7 @@ class EmbeddedText:
 
 
 def embed_pages(pages: list[TextPage], embedder: Embedder, chunk_size: int, overlap: int) -> EmbeddedText:
-    """Splits pages into passages and embeds them."""
+    """Splits pages into passages and embeds the passages."""
     passages = split_passages(pages, chunk_size, overlap)
     return EmbeddedText(passages, embedder.embed([passage.text for passage in passages]))
 

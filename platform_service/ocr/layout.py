@@ -27,7 +27,7 @@ MIN_COLUMN_LETTERS = 20
 
 @dataclass(frozen=True)
 class Run(Generic[T]):
-    """Text without a wide gap. Coordinates are those of the upright page, with the origin at the top left."""
+    """Text without a wide gap. Coordinates refer to the upright page, with the origin at the top left."""
 
     text: str
     left: float
@@ -83,8 +83,8 @@ def _rows(runs: Sequence[Run[T]]) -> list[list[Run[T]]]:
 
 
 def _gutter(runs: Sequence[Run[T]]) -> tuple[float, float, float] | None:
-    """Returns (x, top, bottom) of the gap between the two columns of prose with the most rows; None if the page has no
-    columns.
+    """Returns (x, top, bottom) of the gap between the two columns of prose with the most rows, or None if the page has
+    no columns.
     """
     found: list[tuple[int, tuple[float, float, float]]] = []
     downwards = sorted(runs, key=lambda run: run.middle)
@@ -139,7 +139,7 @@ def _letters(side: Sequence[Run[T]]) -> float:
 
 
 def _column_rows(band: Sequence[Run[T]], x: float) -> int:
-    """Returns the number of lines of the shorter of two columns of prose that x divides; 0 if the columns are not
+    """Returns the number of lines of the shorter of two columns of prose that x divides, or 0 if the columns are not
     prose.
     """
     counts = []

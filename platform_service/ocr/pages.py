@@ -146,7 +146,7 @@ def _text_runs(page: pypdfium2.PdfPage, height: float) -> list[Run[Box]]:
 
 
 def _char_box(text: pypdfium2.PdfTextPage, index: int, *, loose: bool = False) -> Box:
-    """Returns left, bottom, right and top of a character; zeros if the character has no position."""
+    """Returns left, bottom, right and top of a character, or zeros if the character has no position."""
     try:
         return cast("Box", text.get_charbox(index, loose=loose))
     except pypdfium2.PdfiumError:

@@ -167,7 +167,7 @@ def _line(row: list[Run[tuple[float, Any]]]) -> Line:
 
 
 def _skew(boxes: list[Any]) -> float:
-    """Returns the angle of the page's lines in radians, from its long runs of text; 0 without long runs.
+    """Returns the angle of the page's lines in radians, from its long runs of text, or 0 without long runs.
 
     The detector gives short runs an angle of 0, and a table has more short runs than long runs.
     """

@@ -168,7 +168,7 @@ def _locked_folder() -> tuple[Path, int]:
 
 
 def _user_of(path: Path) -> int | None:
-    """Returns the user of an abandoned run. None if the run had the runner's own user, or has not begun."""
+    """Returns the user of an abandoned run. Returns None if the run had the runner's own user, or has not begun."""
     with contextlib.suppress(FileNotFoundError):
         user = (path / "work").lstat().st_uid
         return user if user in _USERS and not missing() else None

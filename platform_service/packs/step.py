@@ -78,7 +78,7 @@ class PackStep:
             remove_abandoned()
 
     def heartbeat_s(self, payload: Any) -> float | None:
-        """Returns the seconds between heartbeats in the payload; None if the payload has no valid value."""
+        """Returns the seconds between heartbeats in the payload, or None if the payload has no valid value."""
         cadence = payload.get("heartbeatCadence") if isinstance(payload, dict) else None
         return float(cadence) if type(cadence) is int and MIN_CADENCE_S <= cadence <= MAX_CADENCE_S else None
 

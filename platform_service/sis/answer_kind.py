@@ -77,7 +77,7 @@ _KINDS = (
 
 
 def kind_fit(question: str, value: str) -> float | None:
-    """Returns a factor up to 1 for a value of the requested kind; None if the question requests no kind."""
+    """Returns a factor up to 1 for a value of the requested kind, or None if the question requests no kind."""
     for asks, patterns in _KINDS:
         if asks.search(question):
             fits = [pattern.search(value) is not None for pattern in patterns]

@@ -1,4 +1,4 @@
-"""Finds the best passages for a question, and the best answers in them."""
+"""Finds the best passages for a question, and the best answers in these passages."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Caller:
         return self.moves_all or self._owns(tenant_id)
 
     def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:
-        """Returns the tenant of a request that names `named`; None means all tenants. `moving` is True if the request
+        """Returns the tenant of a request that names `named`. None means all tenants. `moving` is True if the request
         changes jobs.
 
         Raises TenantForbidden if the caller cannot use that tenant this way.
@@ -101,8 +101,8 @@ def caller_from_claims(
 ) -> Caller:
     """Makes the caller of a token whose signature and times are valid.
 
-    Scopes are in `scp`, `scope` (RFC 9068 2.2.3; both text, separated by spaces) or `roles` (a list). `orch:admin` and
-    the roles over all tenants, `all_tenants_role` with `:read` or `:operate`, are accepted in `roles` only. Raises
+    Scopes are in `scp` or `scope` (RFC 9068 2.2.3), as text separated by spaces, or in the list `roles`. `orch:admin`
+    and the roles over all tenants, `all_tenants_role` with `:read` or `:operate`, are accepted in `roles` only. Raises
     TokenInvalid if the source is not plain text. Raises TenantMissing if the token does not name exactly one tenant,
     except that a caller with a role over all tenants then has no tenant.
     """
@@ -135,7 +135,7 @@ def _expires(claims: Mapping[str, Any]) -> float | None:
 
 
 def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
-    """Returns the source in the token. Raises TokenInvalid if it is not plain text."""
+    """Returns the source in the token. Raises TokenInvalid if the source is not plain text."""
     if claim is None or (claimed := claims.get(claim)) is None:
         return None
     # as strict as the field of the job request
@@ -147,7 +147,7 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
 
 
 def _actor(claims: Mapping[str, Any]) -> str:
-    """Returns `user:ID`, `app:ID`, or `caller:ID` if the token has no kind; never a person's name.
+    """Returns `user:ID`, `app:ID`, or `caller:ID` if the token has no kind. The result is never a person's name.
 
     ID is the directory's object id (`oid`), which an administrator can look up: Entra's `sub` differs between
     applications. Without `oid`, ID is `sub`. The kind distinguishes an actor from `system` and `service:...`.

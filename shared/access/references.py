@@ -50,7 +50,7 @@ class ReferencePolicy:
     workspace: Workspace | None = None
 
     def violation(self, uri: str) -> str | None:
-        """Returns the reason why `uri` is not allowed. None if `uri` is allowed."""
+        """Returns the reason why `uri` is not allowed. Returns None if `uri` is allowed."""
         if (wrong := _unsafe(uri, self.schemes)) is not None:
             return wrong
         parts = urlsplit(uri)
@@ -87,8 +87,8 @@ class Retention:
     def end(self, uri: str, written_at: datetime) -> datetime | None:
         """Returns the time from which the content can be deleted.
 
-        None if LUCIUS does not delete the content, because the content is outside of the workspace or results have no
-        retention.
+        Returns None if LUCIUS does not delete the content, because the content is outside of the workspace or results
+        have no retention.
         """
         if self.kept is None or not _lies_in(self.workspace_uri, uri):
             return None
@@ -96,8 +96,8 @@ class Retention:
 
 
 def credential_member(ref: Mapping[str, Any]) -> str | None:
-    """Returns the name of the first field of a reference, besides `uri`, that has a credential at any depth. None if no
-    field has one.
+    """Returns the name of the first field of a reference, besides `uri`, that has a credential at any depth. Returns
+    None if no field has a credential.
 
     A credential is a field with a name of `_SECRETS`, or a query (`sig=...`) or connection string that assigns a value
     to such a name.
@@ -190,7 +190,7 @@ def _folders(parts: SplitResult, path: str) -> list[str]:
 
 
 def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> bool | None:
-    """Returns True if the URI is in the tenant's folder of the workspace; None if the URI is not in the workspace's
+    """Returns True if the URI is in the tenant's folder of the workspace, or None if the URI is not in the workspace's
     container.
     """
     container = _below(urlsplit(workspace.base), parts, folders)
@@ -203,8 +203,8 @@ def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> boo
 
 
 def _below(base: SplitResult, parts: SplitResult, folders: list[str]) -> list[str] | None:
-    """Returns the folders below `base` that the URI leads to, under any name of its account. None if the URI leads
-    elsewhere.
+    """Returns the folders below `base` that the URI leads to, under any name of its account. Returns None if the URI
+    leads elsewhere.
     """
     container = _lower([folder for folder in _folders(base, _readings(base.path)[-1]) if folder])
     same = _account(parts) == _account(base) and _lower(folders[: len(container)]) == container

@@ -50,8 +50,8 @@ class TenantRules:
 def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     """Returns the normalised tenant of a token whose signature is valid.
 
-    Roles `tenant:NAME` and mapped values come first and must agree. Without them, the rules' claim applies. Raises
-    TenantMissing if the token names no tenant or more than one.
+    Roles `tenant:NAME` and mapped values come first and must agree. Without such roles and values, the rules' claim
+    applies. Raises TenantMissing if the token names no tenant or several tenants.
     """
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # an omitted group might name another tenant
@@ -74,7 +74,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
 
 
 def plain_tenant(claimed: object) -> str | None:
-    """Returns the normalised name; None if the name is invalid.
+    """Returns the normalised name, or None if the name is invalid.
 
     Only text that equals its own compatibility form (NFKC) is accepted, so that no two spellings name one tenant.
     """
@@ -94,8 +94,8 @@ def words_of(claimed: object) -> frozenset[str]:
 
 
 def public_client(id_: str) -> str | None:
-    """Returns the name of the public client with that id, which every user can use. None if no public client has the
-    id.
+    """Returns the name of the public client with that id, which every user can use. Returns None if no public client
+    has the id.
     """
     return _PUBLIC_CLIENTS.get(id_.strip().lower())
 

@@ -43,7 +43,7 @@ _INNER = tuple(
 
 def unwrap(address: _Address) -> _Address:
     """Returns the IP address that a connection reaches. If an IP address contains another IP address, this is the inner
-    one.
+    address.
     """
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
@@ -98,7 +98,9 @@ class AddressPolicy:
     listed: frozenset[str] = frozenset()
 
     def of(self, tenant: str) -> AddressPolicy:
-        """Returns the policy for one tenant (normalised): entries for every tenant, and its own."""
+        """Returns the policy for one normalised tenant, with the entries for every tenant and the tenant's own
+        entries.
+        """
         entries = (each.rpartition("@") for each in self.listed)
         return AddressPolicy(frozenset(host for named, at, host in entries if not at or named == tenant))
 
@@ -196,7 +198,7 @@ def _target(url: str) -> Target:
 
 
 def _literal(host: str) -> str | None:
-    """Returns the literal IP address in its normal form. None for a name, or for a form that readers understand
+    """Returns the literal IP address in its normal form. Returns None for a name, or for a form that readers understand
     differently.
     """
     try:

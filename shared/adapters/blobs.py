@@ -44,7 +44,7 @@ class CreatedContainer:
         self._creating = asyncio.Lock()
 
     async def ensure(self) -> None:
-        """Creates the container once, if it does not exist. Raises AzureError."""
+        """Creates the container once, if the container does not exist. Raises AzureError."""
         async with self._creating:
             if not self._is_there:
                 with contextlib.suppress(ResourceExistsError):
@@ -132,7 +132,7 @@ class BlobTexts:
         return False
 
     async def check(self) -> None:
-        """Reads the container's properties, which a data role allows, unlike those of the account.
+        """Reads the container's properties, since a data role does not allow to read the properties of the account.
 
         Raises LedgerUnavailable. A container that does not exist yet is not an error.
         """

@@ -44,8 +44,8 @@ class JwtKeys:
         self._lock = asyncio.Lock()
 
     async def key(self, kid: str) -> PyJWK | None:
-        """Returns the issuer's key. None if the issuer has no such key. Raises KeysUnavailable if the issuer does not
-        respond.
+        """Returns the issuer's key. Returns None if the issuer has no such key. Raises KeysUnavailable if the issuer
+        does not respond.
         """
         if kid in self._keys and self._age() < REFRESH_S:
             return self._keys[kid]

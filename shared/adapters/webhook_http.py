@@ -53,7 +53,7 @@ LOOKUPS_OF_TENANT = 8
 class SystemLookups:
     """Lookups of names by the machine's resolver.
 
-    The names of one tenant occupy at most `LOOKUPS_OF_TENANT` (8) of the 64 threads, even if they never resolve.
+    The names of one tenant occupy at most `LOOKUPS_OF_TENANT` (8) of the 64 threads, even if the names never resolve.
     """
 
     def __init__(self) -> None:
@@ -243,7 +243,7 @@ def _class_of(wrong: Exception) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
     """Returns the requested wait, from seconds or from a time relative to the response's `Date` (RFC 9110, 10.2.3).
-    None for any other header.
+    Returns None for any other header.
     """
     text = headers.get("Retry-After", "").strip()
     if _SECONDS.fullmatch(text):

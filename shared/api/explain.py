@@ -1,7 +1,7 @@
 """Explains in one paragraph why a job is in its state, and lists the possible next events.
 
 The list comes from `apply`, which also decides on real events, with the same stored rows. The list cites the rows of
-the transition tables that each event would use. The last transition cites the rows that it used.
+the transition tables that each event uses. The last transition cites the rows that it used.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ def explain(
 ) -> Explanation:
     """Explains the condition that the job waits for, and the effect of each possible next event.
 
-    `last` is the event of the job's last transition. `standing` is the job's queue position, None if the job is
-    in no queue. `missing` has the job's dependencies that have not ended.
+    `last` is the event of the job's last transition. `standing` is the job's queue position, None if the job is in no
+    queue. `missing` has the job's dependencies that have not ended.
 
-    `directives_ahead` is the number of directives ahead of the job's own on the bus, `MAX_SHOWN` for any larger
-    number. None if the job's directive is not there or the lane was not read.
+    `directives_ahead` is the number of directives ahead of the job's own on the bus, `MAX_SHOWN` for any larger number.
+    `directives_ahead` is None if the job's directive is not on the bus, or if the lane was not read.
     """
     job = record.job
     step = next(iter(record.open_steps), None)
@@ -203,7 +203,7 @@ def _stopped_by(record: Record, step: Step | None, standing: QueuePosition | Non
 
 
 def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None:
-    """Returns the cause that delays the job without a failure; None if nothing delays the job."""
+    """Returns the cause that delays the job without a failure, or None if nothing delays the job."""
     if record.job.status is JobStatus.THROTTLED:
         return "THROTTLED"
     if record.job.status is JobStatus.PAUSED:

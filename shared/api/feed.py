@@ -25,7 +25,7 @@ class TicketRequest(RequestBody):
 
     @property
     def job_id(self) -> str | None:
-        """Returns the id of the stream's job; None for the stream of a feed."""
+        """Returns the id of the stream's job, or None for the stream of a feed."""
         parts = self.path.split("/")
         return parts[3] if parts[2] in ("jobs", "runs") else None
 

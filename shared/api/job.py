@@ -307,7 +307,7 @@ def job_response(
 ) -> Job:
     """Makes the response about a job with its steps.
 
-    `as_of` is the event whose state is shown, if the caller requested one. `archived_at` is None if the job is not
+    `as_of` is the event whose state is shown, if the caller requested a state. `archived_at` is None if the job is not
     archived.
     """
     past: dict[str, Any] = {} if as_of is None else {"as_of": event_response(as_of)}

@@ -1,4 +1,4 @@
-"""The time and operations breakdown of a job, computed from its rows alone; times in seconds."""
+"""The time and operations breakdown of a job, computed from its rows alone, with times in seconds."""
 
 from __future__ import annotations
 
@@ -218,12 +218,12 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     """Counts the directives, replies, table requests and episodes of the job, each with the bound for a job without
     faults.
 
-    The counts come from rows. They include committed transactions without the sweeper's own `check_at`, and replies
-    with an EVENT row. A heartbeat that renewed no lease has no EVENT row. They also include directives that the bus
-    accepted at the first call, since the bus drops a second one with the same message id.
+    The counts come from rows. The counts include committed transactions without the sweeper's own `check_at`, and
+    replies with an EVENT row. A heartbeat that renewed no lease has no EVENT row. The counts also include directives
+    that the bus accepted at the first call, since the bus drops a second directive with the same message id.
 
-    Reads and episodes leave no row, so the number that the events needed is counted. `beyond` has the
-    events that a job without faults does not have.
+    Reads and episodes leave no row, so the number that the events needed is counted. `beyond` has the events that a job
+    without faults does not have.
     """
     steps = sum(not step.carried for step in record.steps)
     seen = Counter(event.type for event in events)

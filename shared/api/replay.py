@@ -1,4 +1,4 @@
-"""Replays: the request, the new job, and the comparison of its steps with those of its original."""
+"""Replays: the request, the new job, and the comparison of its steps with the steps of its original."""
 
 from __future__ import annotations
 

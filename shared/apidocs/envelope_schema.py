@@ -21,8 +21,8 @@ ENVELOPE = ("Envelope", "EnvelopeRules")
 
 
 def components(registry: Registry, schemes: Collection[str], at: str = "#/components/schemas/") -> JsonObject:
-    """Returns the schemas of a job request by name, with all schemas that they refer to. `at` is the path of the
-    schemas in the document.
+    """Returns the schemas of a job request by name, with all schemas to which these schemas refer. `at` is the path of
+    the schemas in the document.
     """
     found = schemas([(Envelope, "write")], ref_template=f"{at}{{model}}")
     found.pop("Reference")
@@ -42,7 +42,7 @@ def components(registry: Registry, schemes: Collection[str], at: str = "#/compon
 
 
 def document(registry: Registry, schemes: Collection[str]) -> JsonObject:
-    """Returns one JSON Schema of a job request, which contains all schemas that it refers to."""
+    """Returns one JSON Schema of a job request, which contains all schemas to which the schema refers."""
     at = "#/$defs/"
     whole = {"$schema": DIALECT, "title": "Envelope", "allOf": [{"$ref": f"{at}{name}"} for name in ENVELOPE]}
     return whole | {"$defs": components(registry, schemes, at)}

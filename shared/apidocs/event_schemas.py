@@ -1,6 +1,6 @@
 """The JSON Schema (draft 2020-12) and an example of each public event, by type, made from `PublicType` and `PAYLOADS`.
 
-Names are those of `/v1/schemas/events/{type}`. Fields can be added to events; existing fields stay.
+Names are those of `/v1/schemas/events/{type}`. Fields can be added to events, and existing fields stay.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _BY_CALLERS = (PublicType.INCIDENT_RESOLVED, PublicType.QUOTA_CHANGED, PublicTyp
 @cache
 def documents() -> dict[str, JsonObject]:
     """Returns a complete JSON Schema with its example for each event type. The first call makes the schemas in about 60
-    ms, and later calls return the same objects. Callers must not change them.
+    ms, and later calls return the same objects. Callers must not change the schemas.
     """
     return {type_.value: _document(type_) for type_ in PublicType}
 

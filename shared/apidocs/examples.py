@@ -316,7 +316,7 @@ def _planned() -> _Story:
 
 
 def _failed(running: Record, story: _Story) -> Record:
-    """Returns the job as it would be if its service had failed it."""
+    """Returns the job in the state after a failure of its service."""
     other = _Story(running, [], story.now)
     other.replied(
         12.5, "RESULT", status="FAILED_FINAL", error={"code": "PDF_ENCRYPTED", "message": "the document is locked"}

@@ -143,7 +143,9 @@ def _responses(route: Route, routes: Iterable[Route], examples: JsonObject) -> J
 
 
 def refusals_of(route: Route) -> tuple[Refusal, ...]:
-    """Returns the problems that the route declares, then those of routes with a token, then those of every route."""
+    """Returns the problems that the route declares, then the problems of routes with a token, then the problems of
+    every route.
+    """
     with_token = _WITH_TOKEN if route.scope is not None else ()
     moving = (TenantForbidden,) if with_token and route.moves and not route.every_tenant else ()
     return (*route.problems, *with_token, *moving, *_ALWAYS)

@@ -242,7 +242,7 @@ class Reply(BaseModel):
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """Returns the additional content of a RESULT as JSON; None if the RESULT has none."""
+        """Returns the additional content of a RESULT as JSON, or None if the RESULT has none."""
         given = {name: getattr(self, name) for name in RESULT_CONTENT}
         if self.output_ref is not None:
             given["output_ref"] = self.output_ref.model_dump()

@@ -83,7 +83,7 @@ class ProtocolDefinition(BaseModel):
     parallel: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_GROUP)], ...] = ()
 
     def group_of(self, step_id: str) -> int | None:
-        """Returns the number of the step's group, from 0; None if the step is in no group."""
+        """Returns the number of the step's group, from 0, or None if the step is in no group."""
         return next((number for number, group in enumerate(self.parallel) if step_id in group), None)
 
     @model_validator(mode="after")

@@ -127,7 +127,7 @@ class AdmissionStates(QuotaDirectory, Protocol):
     """
 
     async def read(self, tenant: str) -> StoredAdmission | None:
-        """Reads the state. None if the tenant has no state yet."""
+        """Reads the state. Returns None if the tenant has no state yet."""
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
         """Returns the first jobs of a queue, in order."""

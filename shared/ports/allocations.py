@@ -31,7 +31,7 @@ class Allocations(Protocol):
     """Allocation records and requests, over all tenants. Each method raises LedgerUnavailable."""
 
     async def read(self, gate_id: str) -> StoredAllocationRecord | None:
-        """Reads the record. None if the quota was never allocated."""
+        """Reads the record. Returns None if the quota was never allocated."""
 
     async def write(self, record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
         """Writes the record. Raises Conflict, AlreadyExists."""

@@ -23,11 +23,12 @@ class LedgerExports(Protocol):
     """
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
-        """Continues the incomplete export, or starts the export of the day. Returns the export if it is now complete.
+        """Continues the incomplete export, or starts the export of the day. Returns the export if the export is now
+        complete.
 
         Returns None if the export needs another call, or the day already has its export. Raises ExportLate for a
         dropped export.
         """
 
     async def remove_before(self, before: datetime) -> None:
-        """Deletes exports that started earlier, except the last complete one."""
+        """Deletes exports that started earlier, except the last complete export."""

@@ -81,14 +81,14 @@ class FeedWrite:
 
 
 class Feed(Protocol):
-    """Feeds. Only `shared.operations.events.feed_writer` writes them. Each method raises LedgerUnavailable."""
+    """Feeds, which only `shared.operations.events.feed_writer` writes. Each method raises LedgerUnavailable."""
 
     async def identity(self) -> FeedIdentity: ...
 
     async def head(self, tenant: str) -> Head: ...
 
     async def read_seen(self, tenant: str, job_id: str) -> int:
-        """Returns the number of the job's last EVENT row in the feed; 0 if the feed has no EVENT row of the job."""
+        """Returns the number of the job's last EVENT row in the feed, or 0 if the feed has no EVENT row of the job."""
 
     async def write(self, write: FeedWrite) -> Head:
         """Writes atomically, under HEAD's ETag. Raises Conflict if HEAD changed, or if a job of `new` already has a

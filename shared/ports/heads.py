@@ -1,4 +1,4 @@
-"""The heads of each tenant's histories by day, and the time until which they are known to be complete (R91)."""
+"""The heads of each tenant's histories by day, and the time until which the heads are complete (R91)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of webhooks: their state and logs, waiting deliveries and ended ones (R84, R85)."""
+"""Rows of webhooks: their state and logs, waiting deliveries and ended deliveries (R84, R85)."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Hooks(Protocol):
     """Webhooks, in the same table as the feeds. Each method raises LedgerUnavailable."""
 
     async def read(self, tenant: str, hook_id: str) -> StoredHook | None:
-        """Reads a webhook, also `default` if it was created."""
+        """Reads a webhook. The id `default` exists only after its creation."""
 
     async def all_of(self, tenant: str) -> list[StoredHook]:
         """Returns all webhooks by their ids, including `default`."""
 
     async def write(self, write: HookWrite) -> Head | None:
-        """Writes all rows or none. Returns the new HEAD if it was written.
+        """Writes all rows or none. Returns the new HEAD if HEAD was written.
 
         Raises Conflict if HEAD, the webhook or a delivery has changed, or if a new row exists already. Raises
         LedgerRefused.
@@ -111,7 +111,7 @@ class Hooks(Protocol):
         """
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
-        """Returns the ids of webhooks with waiting deliveries, including deleted ones."""
+        """Returns the ids of webhooks with waiting deliveries, including deleted webhooks."""
 
     async def list_ended(
         self,
@@ -125,14 +125,14 @@ class Hooks(Protocol):
         """Returns ended deliveries, the newest event first, after `after`."""
 
     async def hooks_with_ended(self, tenant: str) -> list[str]:
-        """Returns the ids of webhooks with ended deliveries, including deleted ones."""
+        """Returns the ids of webhooks with ended deliveries, including deleted webhooks."""
 
     async def remove(
         self, tenant: str, hook_id: str, *, before: datetime, after: DeliveryPosition, limit: int
     ) -> DeliveryPosition | None:
         """Deletes deliveries of `list_ended` that ended before that time, after `after`, at most `limit` (up to 100).
 
-        Returns the position of the last deleted delivery; None if no deliveries are left.
+        Returns the position of the last deleted delivery, or None if no deliveries are left.
         """
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:

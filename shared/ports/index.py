@@ -38,7 +38,7 @@ NO_LOOKS: Looks = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A CLAIM row: the job of an idempotency key or body."""
+    """A CLAIM row, which has the job of an idempotency key or body."""
 
     job_id: str
     body_hash: str
@@ -99,8 +99,8 @@ class ActiveRow:
         return Place(candidate=candidate)
 
     def make_freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
-        """Returns the FREED row that the deletion of ACTIVE leaves for the tenant's counts. None if the counts do not
-        include the job.
+        """Returns the FREED row that the deletion of ACTIVE leaves for the tenant's counts. Returns None if the counts
+        do not include the job.
         """
         place = self.counted_place
         if place.state is PlaceState.ENDED or place.uncounted:
@@ -390,8 +390,8 @@ class Index(DeadLetters, Purging, Protocol):
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
     ) -> ListRow | None:
-        """Returns the row of one job in the list; None if the list has no such row, or the job has another correlation
-        id.
+        """Returns the row of one job in the list, or None if the list has no such row, or the job has another
+        correlation id.
 
         Raises LedgerUnavailable.
         """

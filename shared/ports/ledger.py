@@ -42,12 +42,13 @@ class Ledger(Protocol):
     """
 
     async def read(self, job_id: str) -> Stored | None:
-        """Reads JOB and STEPs in one query. None if the job does not exist. Raises DataLost if a part of the job is
-        lost.
+        """Reads JOB and STEPs in one query. Returns None if the job does not exist. Raises DataLost if a part of the
+        job is lost.
         """
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
-        """Returns the number of the job's last event, and True if the job has ended. None if the job does not exist.
+        """Returns the number of the job's last event, and True if the job has ended. Returns None if the job does not
+        exist.
 
         Reads two columns of one row.
         """
@@ -69,7 +70,7 @@ class Ledger(Protocol):
         """
 
     async def find_archived(self, job_id: str) -> ArchivedRow | None:
-        """Returns the row of an archived job; None if the job is not archived."""
+        """Returns the row of an archived job, or None if the job is not archived."""
 
     async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:
         """Deletes all rows and long texts of a job whose JOB row is deleted. With `with_archived`, also deletes its
@@ -79,7 +80,7 @@ class Ledger(Protocol):
         """
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
-        """Returns the event with this `cause_id`. None if no such event was committed."""
+        """Returns the event with this `cause_id`. Returns None if no such event was committed."""
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         """Returns events in order, after number `after_seq`."""

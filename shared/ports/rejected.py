@@ -53,13 +53,15 @@ class RejectedMessage(Rejection):
 
 
 class RejectedMessages(Protocol):
-    """The store of messages that would otherwise block their lane. Each method raises LedgerUnavailable."""
+    """The store of messages that no job accepted and that must not block their lane. Each method raises
+    LedgerUnavailable.
+    """
 
     async def quarantine(self, message: RejectedMessage) -> None:
         """Stores a rejected message. Idempotent. The mark of a redrive stays."""
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        """Reads a message. None if the message does not exist. Raises DataLost if its body is lost."""
+        """Reads a message. Returns None if the message does not exist. Raises DataLost if its body is lost."""
 
     async def list_days(
         self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
@@ -119,7 +121,9 @@ def _parts(id_: str) -> tuple[int, str]:
 
 
 def tenant_named_in(body: str) -> str | None:
-    """Returns the normalised tenant that a rejected message names. None if the message names no valid tenant."""
+    """Returns the normalised tenant that a rejected message names. Returns None if the message names no valid
+    tenant.
+    """
     try:
         value = parse_json(body.encode("utf-8"))
     except ValueError:

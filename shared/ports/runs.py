@@ -32,7 +32,7 @@ class RunFiles(Protocol):
     """Logs and artifacts by tenant (normalised), job and attempt. Each method raises RunsUnavailable."""
 
     async def read_log(self, tenant: str, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart | None:
-        """Returns at most `limit` bytes from `offset` on; None if the attempt has no log."""
+        """Returns at most `limit` bytes from `offset` on, or None if the attempt has no log."""
 
     async def artifacts(self, tenant: str, job_id: str, attempt: int) -> list[RunArtifact]:
         """Returns the attempt's artifacts by name, at most 1,000."""

@@ -36,7 +36,9 @@ class Kept(Protocol):
         """
 
     async def read(self, name: str, *, offset: int = 0, length: int | None = None) -> bytes | None:
-        """Returns a part of the file, which is empty after the end of the file. None if the file does not exist."""
+        """Returns a part of the file, which is empty after the end of the file. Returns None if the file does not
+        exist.
+        """
 
     async def names(self, prefix: str) -> list[str]:
         """Returns the names of the files with this prefix, in order."""

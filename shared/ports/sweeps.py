@@ -98,7 +98,9 @@ class TenantCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """A read of every living job's row, which may take several sweeps: its position, and its counts so far."""
+    """A read of every living job's row, which can take several sweeps. The survey has the position and the counts so
+    far.
+    """
 
     #: tenant and id of the last job that was read, or the next tenant and ""; None means at the start
     after: tuple[str, str] | None = None
@@ -127,7 +129,7 @@ class SweepPosition:
 
 
 def earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    """Returns the earlier of two times; None if both are None."""
+    """Returns the earlier of two times, or None if both are None."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 
@@ -182,7 +184,9 @@ class Answers(Protocol):
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
-    """Merges the marks of all shares into one mark, which is as old as the oldest. None if no share has a mark."""
+    """Merges the marks of all shares into one mark, which is as old as the oldest. Returns None if no share has a
+    mark.
+    """
     each = list(marks)
     if not each:
         return None

@@ -52,7 +52,7 @@ def encode_call(call: DeliveryCall) -> bytes:
 
 
 def decode_call(body: bytes) -> DeliveryCall | None:
-    """Decodes a call. None if the message is not a call or is of a later release."""
+    """Decodes a call. Returns None if the message is not a call or is of a later release."""
     try:
         values = parse_json(body)
     except ValueError:

@@ -1,6 +1,6 @@
 """The instruments of the metric table. Attributes are checked, and their number of values is limited.
 
-The instruments use the OpenTelemetry API alone. Without an exporter they do nothing.
+The instruments use the OpenTelemetry API alone. Without an exporter, the instruments do nothing.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def check_attributes(name: str, attributes: dict[str, object]) -> dict[str, str 
 
 
 def code(value: str) -> str:
-    """Returns the value if it has the form of a code, else OTHER, since other text may contain anything."""
+    """Returns the value if the value has the form of a code, else OTHER, since other text may contain anything."""
     return value if _CODE.fullmatch(value) else OTHER
 
 

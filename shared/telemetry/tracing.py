@@ -2,7 +2,7 @@
 
 JOB has the context of its `submit` span in `traceparent`. The ids of the spans of the job and of each attempt derive
 from the job, the step and the attempt number. So every process can compute these ids. The directive carries its
-attempt's context, and a reply finds its attempt whether or not the service returns the context.
+attempt's context, and a reply finds its attempt even if the service does not return the context.
 
 The process that commits the terminal state of a job or an attempt emits its span, once (`shared.telemetry.committed`).
 """
@@ -47,7 +47,7 @@ def enable(state: bool) -> None:
 
 
 def parse_traceparent(traceparent: str | None) -> SpanContext | None:
-    """Parses a context. None if the context is invalid. Never raises."""
+    """Parses a context. Returns None if the context is invalid. Never raises."""
     found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
     if found is None or found[1] == "ff":
         return None
@@ -67,7 +67,7 @@ def context_of(parent: SpanContext | None) -> context.Context:
 
 
 def current() -> SpanContext | None:
-    """Returns the current span's context. None if no span is active."""
+    """Returns the current span's context. Returns None if no span is active."""
     found = trace.get_current_span().get_span_context()
     return found if found.is_valid else None
 

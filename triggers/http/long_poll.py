@@ -77,9 +77,9 @@ def until_of(req: func.HttpRequest) -> Until:
 
 
 def preferred_wait_of(req: func.HttpRequest) -> int | None:
-    """Returns the seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`; None if the preference is missing or invalid.
+    """Returns the seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`, or None if the preference is missing or invalid.
 
-    If a request has several preferences, the first one is in effect (RFC 7240 2).
+    If a request has several preferences, the first preference is in effect (RFC 7240 2).
     """
     for preference in parse_http_list(req.headers.get("Prefer", "")):
         name, _, value = preference.partition(";")[0].partition("=")
@@ -103,7 +103,7 @@ def wait_of(req: func.HttpRequest) -> int:
 
 @dataclass(frozen=True)
 class Answer:
-    """The response that a request would get now."""
+    """The response that a request gets now."""
 
     response: func.HttpResponse
     #: number of the job's last event in the response
@@ -116,7 +116,8 @@ class Answer:
 
 @contextmanager
 def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
-    """Returns the end of a job's history, shared by all requests that wait for the job and have read it before.
+    """Returns the newest part of a job's history, shared by all requests that wait for the job and have read the job
+    before.
 
     A wait raises JobNotFound if the job is deleted, and LedgerUnavailable.
     """
@@ -133,8 +134,8 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
 
 
 def counted_as(caller: Caller) -> str | None:
-    """Returns the tenant whose share of the waiting requests a request of the caller uses. None if no tenant's share is
-    used.
+    """Returns the tenant whose share of the waiting requests a request of the caller uses. Returns None if no tenant's
+    share is used.
     """
     return None if caller.sees_all else caller.tenant
 
@@ -157,8 +158,8 @@ class LongPoll:
     ) -> func.HttpResponse:
         """Calls `read` until its response is not 304, is final, or the time is over. Returns the last response.
 
-        A response other than 304 ends the wait only if it waits for a change. With `follower` the request waits for
-        events. If too many requests wait already, the call returns the current response.
+        A response other than 304 ends only a wait for a change. With `follower` the request waits for events. If too
+        many requests wait already, the call returns the current response.
 
         `tenant` is the caller's tenant. None means that the caller sees every tenant's jobs. Raises errors of `read`
         and of the `tail`.

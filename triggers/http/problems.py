@@ -18,7 +18,7 @@ _RETRY_SOON = {"Retry-After": "5"}
 
 
 class RequestError(Refused):
-    """The request itself is invalid: a parameter, its body, or an unknown path."""
+    """The request itself is invalid, because of a parameter, the body or an unknown path."""
 
     def __init__(
         self,

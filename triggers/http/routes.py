@@ -1,4 +1,5 @@
-"""Makes a function of the app from a route. It authenticates and authorizes the caller before the handler runs.
+"""Makes a function of the app from a route. The function authenticates and authorizes the caller before the handler
+runs.
 
 `triggers.registered` lists the modules with handlers, and has OPTIONS.
 """

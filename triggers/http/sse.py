@@ -45,7 +45,7 @@ def wants_stream(req: func.HttpRequest) -> bool:
 
 
 def position(req: func.HttpRequest) -> str | None:
-    """Returns the position to start after. None if the caller gave no position. The stream then starts now."""
+    """Returns the position to start after. Returns None if the caller gave no position. The stream then starts now."""
     return req.headers.get("Last-Event-ID") or req.params.get("after") or None
 
 
@@ -87,7 +87,7 @@ def results(req: func.HttpRequest, answers: Iterable[Any], *, complete: bool) ->
     """Makes a response from GraphQL results over SSE (github.com/enisdenjo/graphql-sse, PROTOCOL.md: distinct
     connections mode).
 
-    A reader treats an end without `complete` as a lost connection, and reconnects.
+    A reader treats a response without `complete` as a lost connection, and reconnects.
     """
     parts = [f"event: next\ndata: {json.dumps(each, ensure_ascii=False)}\n\n" for each in answers]
     return _answer(req, "".join([*parts, "event: complete\ndata: \n\n"] if complete else parts))
@@ -96,7 +96,7 @@ def results(req: func.HttpRequest, answers: Iterable[Any], *, complete: bool) ->
 def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
     """Requests the reader to reconnect later, since a dependency does not respond.
 
-    After an error status the reader would not reconnect.
+    After an error status, a reader does not reconnect.
     """
     return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: come again later\n\n")
 

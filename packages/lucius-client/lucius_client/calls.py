@@ -1,6 +1,6 @@
 """Builds the request of each API call that needs one request, and reads the response (no I/O).
 
-A submit without an idempotency key gets a random one here. If the response is lost, the repeated request finds the job
+A submit without an idempotency key gets a random key here. If the response is lost, the repeated request finds the job
 that the first request created instead of creating another (R15 of docs/contributing/rules.md).
 """
 
@@ -127,7 +127,7 @@ def audit_keys() -> Call[dict[str, Any]]:
 
 
 def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
-    """Controls a job; `verb` is cancel, pause or resume."""
+    """Controls a job. `verb` is cancel, pause or resume."""
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
 
 
@@ -182,7 +182,7 @@ def incident(incident_id: str) -> Call[IncidentDetail]:
 
 
 def settle_incident(incident_id: str, verb: str, reason: str) -> Call[IncidentDetail]:
-    """Closes an incident; `verb` is resolve, retry (a redrive) or dismiss."""
+    """Closes an incident. `verb` is resolve, retry (a redrive) or dismiss."""
     return Call(_post(f"{_incident(incident_id)}:{verb}", {"reason": reason}), _reader(IncidentDetail))
 
 
@@ -199,7 +199,7 @@ def quota_path(known: Quota) -> str:
 
 
 def quota_names(known: Quota) -> dict[str, str]:
-    """Returns the names that identify the quota, even if it has no settings."""
+    """Returns the names that identify the quota, even if the quota has no settings."""
     if known.name is not None:
         return _query(name=known.name)
     return _query(tenant=known.tenant, type=known.type, source=known.source)
@@ -319,7 +319,7 @@ def _post_once(
 
 
 def _filter(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of a filter as JSON, without those that are None."""
+    """Returns the parameters of a filter as JSON, without parameters that are None."""
     return {name: value if isinstance(value, list | bool) else _text(value) for name, value in words.items() if value}
 
 

@@ -1,6 +1,6 @@
 """The synchronous client: `with Client(url) as lucius: ...`.
 
-The module only sends and sleeps. `lucius_client.calls` builds the requests, `lucius_client.retry` repeats them, and
+The module only sends and sleeps. `lucius_client.calls` builds the requests, `lucius_client.retry` repeats requests, and
 `lucius_client.series` connects the requests of a list or of a long poll. `lucius_client.async_client` does the same on
 asyncio. A test checks that the signatures and docstrings of both modules are equal.
 """
@@ -57,16 +57,18 @@ T = TypeVar("T")
 class Client(Governance, Runs, Webhooks):
     """A client of one API.
 
-    `url` is the root of the API. `token` is the bearer token, or a function that returns the token before each
-    request. `retries` limits the repetitions of a request. `timeout_s` limits the seconds for connecting and between
-    two received bytes.
+    `url` is the root of the API. `token` is the bearer token, or a function that returns the token before each request.
+    `retries` limits the repetitions of a request. `timeout_s` limits the seconds for connecting and between two
+    received bytes.
 
     `transport` replaces the transport of httpx, for tests and for proxies. The client ignores proxies that the
     environment names.
 
-    Every method raises `LuciusError`: a subclass of `Refused` for an error of the API, `Unreachable` without a
-    response, `NotLucius` for a response of another form. The constructor raises `BadAddress`. An iterator sends its
-    requests, and raises, while it is consumed.
+    Every method raises a subclass of `LuciusError`. An error of the API raises a subclass of `Refused`. A missing
+    response raises `Unreachable`, and a response of another form raises `NotLucius`.
+
+    The constructor raises `BadAddress`. An iterator sends its requests, and raises errors, while the caller consumes
+    the iterator.
     """
 
     def __init__(
@@ -126,17 +128,19 @@ class Client(Governance, Runs, Webhooks):
         return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """Returns the job after it has ended, in any terminal state. Raises WaitTimeout after `timeout_s` seconds."""
+        """Returns the job after the job has ended, in any terminal state. Raises WaitTimeout after `timeout_s`
+        seconds.
+        """
         changes = series.Changes(job_id, timeout_s, self._retries, until="ended")
         return list(self._iterate(changes))[-1]
 
     def wait_admitted(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """Returns the job after it is admitted or has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        """Returns the job after the job is admitted or has ended. Raises WaitTimeout after `timeout_s` seconds."""
         changes = series.Changes(job_id, timeout_s, self._retries, until="admitted")
         return list(self._iterate(changes))[-1]
 
     def jobs(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> Iterator[JobLine]:
-        """Lists jobs, newest first. `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation.
+        """Lists jobs, newest first. `label` is `key:value`. `since` and `until` (exclusive) bound the time of creation.
 
         `limit` is the maximum number of jobs. Fetches pages on demand. Raises ValueError for a time without time zone.
         """
@@ -147,13 +151,13 @@ class Client(Governance, Runs, Webhooks):
         return self._iterate(series.events(job_id, limit, self._retries))
 
     def follow(self, job_id: str) -> Iterator[Event]:
-        """Yields the events of a job in order, from the first one, as they happen, until the job has ended."""
+        """Yields the events of a job from the first event on, as the events happen, until the job has ended."""
         return self._iterate(JobEvents(job_id, self._retries))
 
     def dead_letters(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> Iterator[DeadLetter]:
         """Lists failed jobs that are neither redriven nor dismissed, most recent first.
 
-        `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation. Raises ValueError for a time
+        `label` is `key:value`. `since` and `until` (exclusive) bound the time of creation. Raises ValueError for a time
         without time zone.
         """
         return self._iterate(series.dead_letters(filters, limit, self._retries))
@@ -207,7 +211,7 @@ class Client(Governance, Runs, Webhooks):
         )
 
     def audit_keys(self) -> dict[str, Any]:
-        """Returns the public keys of heads and anchors, as plain JSON, including retired ones."""
+        """Returns the public keys of heads and anchors, as plain JSON, including retired keys."""
         return self._call(calls.audit_keys())
 
     def result(self, job: str | Job, *, out: BinaryIO | None = None, credential: Any = None) -> Result:
@@ -228,7 +232,7 @@ class Client(Governance, Runs, Webhooks):
         return self._call(calls.control(job_id, "cancel", reason))
 
     def pause(self, job_id: str, *, reason: str | None = None) -> Job:
-        """Pauses a job. Attempts in flight finish; none starts."""
+        """Pauses a job. Attempts in flight finish, and no attempt starts."""
         return self._call(calls.control(job_id, "pause", reason))
 
     def resume(self, job_id: str, *, reason: str | None = None) -> Job:
@@ -260,7 +264,7 @@ class Client(Governance, Runs, Webhooks):
     ) -> Replay:
         """Runs an ended job again from its first step, as a new job. `mode` is `rerun` or `compare`.
 
-        Idempotent by `key`; without `key`, idempotent by the arguments. A repeated call returns the same new job.
+        Idempotent by `key`, or without `key` by the arguments. A repeated call returns the same new job.
         """
         return self._call(replay_calls.replay(job_id, reason, mode, priority, key))
 
@@ -286,7 +290,7 @@ class Client(Governance, Runs, Webhooks):
     ) -> Iterator[ReceiptSums]:
         """Yields sums of the time and attempts of a tenant's jobs, newest first. Each page has up to 100 jobs.
 
-        `since` and `until` (exclusive) bound the time of creation; `by` is `type`, `source` or `priority`.
+        `since` and `until` (exclusive) bound the time of creation. `by` is `type`, `source` or `priority`.
         """
         query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
         return self._iterate(series.Sums(query, self._retries))

@@ -18,7 +18,7 @@ class LuciusError(Exception):
 
 
 class Unreachable(LuciusError):
-    """The API does not respond, or the connection broke before the end of the response."""
+    """The API does not respond, or the connection broke before the response was complete."""
 
 
 class BadAddress(LuciusError, ValueError):
@@ -89,7 +89,7 @@ class Refused(LuciusError):
 
     @property
     def limit(self) -> str | None:
-        """Returns the name of the reached limit. None if the problem is not about a limit."""
+        """Returns the name of the reached limit. Returns None if the problem is not about a limit."""
         return self.problem.limit
 
 

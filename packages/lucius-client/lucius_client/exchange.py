@@ -1,7 +1,7 @@
 """Actions of a client and their results: requests, pauses and responses (no I/O).
 
 The modules `retry` and `series` decide: their generators yield a `Request` or a `Pause`. A client sends or sleeps, and
-passes the outcome back into the generator. This way both clients share every decision.
+returns the outcome to the generator. This way both clients share every decision.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Response:
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """Returns a header by its name in any case. None if the header is missing."""
+        """Returns a header by its name in any case. Returns None if the header is missing."""
         return self.headers.get(name.lower())
 
     @property
     def retry_after_s(self) -> float | None:
-        """Returns `Retry-After` in seconds, also if the header has a date (RFC 9110 10.2.3). None if missing or
+        """Returns `Retry-After` in seconds, also if the header has a date (RFC 9110 10.2.3). Returns None if missing or
         malformed.
         """
         header = self.header("Retry-After")

@@ -49,8 +49,8 @@ def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
     """Yields the events of a tenant in the order of the feed. `Which` has the arguments.
 
     Stores the position after the caller has consumed the events before the position. Raises CursorExpired if the events
-    after the position are deleted: continue at `problem.earliest`. Raises OSError and UnicodeDecodeError for an
-    unusable cursor file, and ValueError if `types` is empty.
+    after the position are deleted. The caller can then continue at `problem.earliest`. Raises OSError and
+    UnicodeDecodeError for an unusable cursor file, and ValueError if `types` is empty.
     """
     yield from client._iterate(Feed(which, client._retries))
 

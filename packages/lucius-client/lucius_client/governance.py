@@ -45,9 +45,9 @@ class Governance(ABC):
     def _iterate(self, source: Series[T]) -> Iterator[T]: ...
 
     def incidents(self, *, limit: int | None = None, **filters: Unpack[IncidentFilter]) -> Iterator[Incident]:
-        """Lists incidents, most recent first; `state` is OPEN, RESOLVED, RETRIED or DISMISSED.
+        """Lists incidents, most recent first. `state` is OPEN, RESOLVED, RETRIED or DISMISSED.
 
-        `kind` is JOB, BREAKER, SERVICE or ROW; `since` and `until` (exclusive) bound the time of the opening. Raises
+        `kind` is JOB, BREAKER, SERVICE or ROW. `since` and `until` (exclusive) bound the time of the opening. Raises
         ValueError for a time without time zone.
         """
         return self._iterate(series.incidents(filters, limit, self._retries))
@@ -65,7 +65,7 @@ class Governance(ABC):
         return self._call(calls.settle_incident(incident_id, "retry", reason))
 
     def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Dismisses an incident; its job is no longer a dead letter. Idempotent."""
+        """Dismisses an incident. Its job is then no longer a dead letter. Idempotent."""
         return self._call(calls.settle_incident(incident_id, "dismiss", reason))
 
     def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
@@ -94,11 +94,11 @@ class Governance(ABC):
     def bulk_items(
         self, bulk_id: str, *, tenant: str | None = None, outcome: str | None = None, limit: int | None = None
     ) -> Iterator[BulkItem]:
-        """Lists the jobs of a bulk operation with their outcomes; `outcome` selects OPEN, DONE or REFUSED."""
+        """Lists the jobs of a bulk operation with their outcomes. `outcome` selects OPEN, DONE or REFUSED."""
         return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
 
     def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """Cancels the rest of a bulk operation; completed actions remain."""
+        """Cancels the rest of a bulk operation. Completed actions remain."""
         return self._call(calls.cancel_bulk(bulk_id, tenant))
 
     def purge(self, tenant: str, *, reason: str) -> Bulk:
@@ -110,7 +110,9 @@ class Governance(ABC):
         return self._call(tenant_calls.purge(tenant, reason))
 
     def preview_purge(self, tenant: str) -> PurgePreview:
-        """Returns the number of jobs that a purge would delete, and of jobs that have not ended. Deletes nothing."""
+        """Returns the number of jobs that a purge deletes, and the number of jobs that have not ended. Deletes
+        nothing.
+        """
         return self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Quota]:
@@ -140,9 +142,11 @@ class Governance(ABC):
         """Merges `numbers` into a quota's limits: `max_active`, `max_per_hour`, `burst`, `max_staged`,
         `emergency_max_active`.
 
-        A quota of a job type also has `breaker` with `failure_rate`, `min_calls` and `cooldown_s`; `{}` means the
-        defaults. None removes a limit; other limits keep their values. Raises RuleChanged if the quota changed since
-        `quota` was read. With `dry_run`, writes nothing; the result has the number of jobs that would start.
+        A quota of a job type also has `breaker` with `failure_rate`, `min_calls` and `cooldown_s`. For `breaker`, `{}`
+        means the defaults. None removes a limit, and other limits keep their values.
+
+        Raises RuleChanged if the quota changed since `quota` was read. With `dry_run`, writes nothing, and the result
+        has the number of jobs that the change starts.
         """
         return self._call(quota_calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
 
@@ -167,7 +171,7 @@ class Governance(ABC):
         name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
-        """Holds a quota until `resume_gate` or `until`. No job starts; running jobs continue. Idempotent."""
+        """Holds a quota until `resume_gate` or `until`. No job starts, and running jobs continue. Idempotent."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return self._call(quota_calls.limit("pause", reason=reason, **members))
 
@@ -219,7 +223,7 @@ class Governance(ABC):
     def dashboard_metrics(self, *, tenant: str | None = None) -> DashboardMetrics:
         """Returns the overview of a tenant. Default: the token's tenant, else all tenants.
 
-        `health` names the worst problem in one sentence; each of `problems` has the next command.
+        `health` names the worst problem in one sentence. Each of `problems` has the next command.
         """
         return self._call(overview_calls.dashboard_metrics(tenant))
 

@@ -22,10 +22,10 @@ EVENT_STREAM = "text/event-stream"
 
 
 class JobEvents(Series[Event]):
-    """Yields the events of a job after `after` (`earliest`, `latest` or an id of its stream), until it has ended.
+    """Yields the events of a job after `after` (`earliest`, `latest` or an id of its stream), until the job has ended.
 
-    `next` returns the events of one response, each once and in order. It waits for the first event, and returns none
-    after `LONG_POLL_S`. Raises NotLucius if the response is not a stream.
+    `next` returns the events of one response, each once and in order. `next` waits for the first event, and returns no
+    events after `LONG_POLL_S` seconds. Raises NotLucius if the response is not a stream.
     """
 
     def __init__(self, job_id: str, retries: Retries, *, after: str = "earliest") -> None:

@@ -74,7 +74,7 @@ class OpenResult:
 
     @property
     def media_type(self) -> str | None:
-        """Returns the media type of the blob; None if the blob has no media type."""
+        """Returns the media type of the blob, or None if the blob has no media type."""
         kind = self._stream.properties.content_settings.content_type
         return str(kind) if kind else None
 
@@ -161,7 +161,7 @@ def _blob(uri: str, credential: Any) -> BlobClient:
 
 
 def _place(uri: str, parts: SplitResult) -> tuple[str, str, str | None]:
-    """Returns the account's URL, the path in it, and its key if that is public."""
+    """Returns the account's URL, the path in the account, and the account's key if the key is public."""
     host, scheme = (parts.hostname or "").rstrip("."), parts.scheme.lower()
     azurite = f"/{DEVELOPMENT_ACCOUNT}"
     plain = parts.username is None and parts.password is None

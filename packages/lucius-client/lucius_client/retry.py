@@ -59,7 +59,9 @@ def send(request: Request, retries: Retries) -> Flow[Response]:
 
 
 def _is_transient(outcome: Response | NoResponse) -> bool:
-    """Returns True if a repetition can have another outcome: not after 4xx (except 429), 501 and ARCHIVE_INVALID."""
+    """Returns True if a repetition can have another outcome. Returns False for 4xx (except 429), 501 and
+    ARCHIVE_INVALID.
+    """
     if isinstance(outcome, NoResponse):
         return True
     # only an operator can restore the bundle of an archived job

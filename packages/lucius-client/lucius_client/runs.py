@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Runs(ABC):
-    """See `lucius_client.client.Client`, which has these methods."""
+    """The methods of `lucius_client.client.Client` for runs."""
 
     _retries: Retries
     _timeout_s: float
@@ -31,8 +31,8 @@ class Runs(ABC):
     def _iterate(self, source: Series[T]) -> Iterator[T]: ...
 
     def run_log(self, job_id: str, *, follow: bool = True) -> Iterator[bytes]:
-        """Yields the log of a run from its beginning, each byte once. With `follow`, continues
-        until the run has ended; otherwise, stops at the present end of the log.
+        """Yields the log of a run from its beginning, each byte once. With `follow`, continues until the run has ended.
+        Otherwise, stops at the present end of the log.
         """
         return self._iterate(run_calls.RunLog(job_id, self._retries, follow=follow))
 

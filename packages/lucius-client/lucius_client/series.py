@@ -105,7 +105,7 @@ class Lines(Series[M]):
 
 
 def _query(filters: Mapping[str, object]) -> dict[str, object]:
-    """Returns a filter as query parameters, with commas between several values of one."""
+    """Returns a filter as query parameters, with commas between several values of one parameter."""
     return {name: _value(value) for name, value in filters.items()}
 
 
@@ -251,7 +251,7 @@ class Changes(Series[Job]):
         return [self._job]
 
     def _left_s(self) -> float:
-        """Returns the seconds until the time limit; 0 before the first response, if it has passed. Raises
+        """Returns the seconds until the time limit, or 0 before the first response, if it has passed. Raises
         WaitTimeout.
         """
         left_s = float("inf") if self._end is None else self._end - self._clock()

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Webhooks(ABC):
-    """See `lucius_client.client.Client`, which has these methods."""
+    """The methods of `lucius_client.client.Client` for webhooks."""
 
     _retries: Retries
 
@@ -73,9 +73,9 @@ class Webhooks(ABC):
         return self._call(webhook_calls.webhook(hook_id, tenant))
 
     def change_webhook(self, hook_id: str, changes: Mapping[str, Any], *, tenant: str | None = None) -> HookDetail:
-        """Changes `url`, `format`, `filter`, `description` or `enabled`; other fields keep their values.
+        """Changes `url`, `format`, `filter`, `description` or `enabled`. Other fields keep their values.
 
-        `filter` has `types`, `job_types` and `labels`, and replaces the whole filter; None matches every event.
+        `filter` has `types`, `job_types` and `labels`, and replaces the whole filter. None matches every event.
         """
         return self._call(webhook_calls.change(hook_id, changes, tenant))
 

@@ -292,7 +292,9 @@ class Attempts:
             await asyncio.gather(run, return_exceptions=True)
 
     def _check_limits(self, attempt: Attempt, began: float) -> float:
-        """Stops an attempt that has reached a limit; else returns the seconds until it can reach one."""
+        """Stops an attempt that has reached a limit. Otherwise, returns the seconds until the attempt can reach a
+        limit.
+        """
         limits, now = self._limits, time.monotonic()
         left_s = began + limits.attempt_max_s - now
         if left_s <= 0:

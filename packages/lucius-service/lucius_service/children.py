@@ -124,8 +124,8 @@ class _Child:
 
 
 def _this_program(descriptor: int) -> subprocess.Popen[bytes]:
-    """Starts this program as a child. Must be called on the thread of the event loop: a child ends with the thread that
-    started it (PR_SET_PDEATHSIG).
+    """Starts this program as a child. Must be called on the thread of the event loop, since a child ends with the
+    thread that started the child (PR_SET_PDEATHSIG).
     """
     return subprocess.Popen(
         [sys.executable, *sys.orig_argv[1:]],

@@ -1,8 +1,9 @@
 """Failures of a step, and the codes that services share (docs/guides/platform-services.md).
 
-A step raises `FailedFinal` if another attempt would fail in the same way (an invalid document or payload). It raises
-`FailedRetry` if another attempt may succeed (storage or a model endpoint is unreachable). Any other exception is a bug
-of the service. It is retryable, since a new version of the service may succeed, and is logged in full.
+A step raises `FailedFinal` if another attempt would fail in the same way (an invalid document or payload). A step
+raises `FailedRetry` if another attempt may succeed (storage or a model endpoint is unreachable). Any other exception is
+a bug of the service. The failure is then retryable, since a new version of the service may succeed, and the log has the
+full exception.
 """
 
 from __future__ import annotations

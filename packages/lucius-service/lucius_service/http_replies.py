@@ -80,7 +80,9 @@ class HttpReplySender:
         return Sent(True, None if kind == "RESULT" else self._standing(directive, body))
 
     def _standing(self, directive: Directive, body: bytes) -> StepFailed | None:
-        """Returns the reason to stop the attempt; None if it continues, or if the response does not have its state."""
+        """Returns the reason to stop the attempt, or None if the attempt continues, or if the response does not have
+        the attempt's state.
+        """
         answer = _object(body)
         if isinstance(token := answer.get("token"), str) and token:
             self._tokens[directive.key] = token

@@ -119,7 +119,7 @@ async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[
 
 
 def percentiles(values: list[float]) -> dict[int, float]:
-    """Returns the percentiles of the values, by percentage; {} without values.
+    """Returns the percentiles of the values, by percentage, or {} without values.
 
     A percentile is the smallest value that is at least as large as this percentage of the values.
     """

@@ -101,7 +101,7 @@ class _Driver:
         self.measured.count(job["status"], job.get("error_code"))
 
     async def _end(self, job_id: str) -> dict[str, Any]:
-        """Returns the job once it has ended. A failed read is repeated."""
+        """Returns the job after the job has ended. Repeats a failed read."""
         pause_s, longest_s = _PAUSES_S
         while True:
             try:

@@ -64,8 +64,8 @@ def check_places(directive: Directive, workspace: Workspace) -> None:
 def publish_result(directive: Directive, result: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
     """Copies the blob that a RESULT names to `output_ref`. Returns the RESULT with that URI and the digest.
 
-    Returns a RESULT unchanged if it is not final or not successful. Raises StepFailed if the copy cannot be written, so
-    no RESULT names the workspace as the output.
+    Returns a RESULT unchanged if the RESULT is not final or not successful. Raises StepFailed if the copy cannot be
+    written, so no RESULT names the workspace as the output.
     """
     if not directive.final or result["status"] != "SUCCEEDED":
         return result
@@ -82,11 +82,11 @@ def publish_result(directive: Directive, result: dict[str, Any], workspace: Work
 class ResultStore:
     """Stores the RESULT of each attempt, so that a duplicate gets the same RESULT and its work is not repeated (R6).
 
-    A RESULT is stored before it is published, survives a restart, and is visible to all replicas. A successful RESULT
+    A RESULT is stored before its publication, survives a restart, and is visible to all replicas. A successful RESULT
     is metadata of the blob `result_name`, since a change of metadata costs less than a write. Any other RESULT, and a
     RESULT too large for metadata, is the blob `.attempt/{key}.json` under `workspace_ref`.
 
-    Methods are synchronous, for worker threads. They raise StepFailed if storage fails.
+    Methods are synchronous, for worker threads, and raise StepFailed if storage fails.
     """
 
     def __init__(self, workspace: Workspace, result_name: str = "") -> None:
@@ -95,7 +95,7 @@ class ResultStore:
         self._result_name = result_name
 
     def find(self, directive: Directive) -> dict[str, Any] | None:
-        """Returns the stored RESULT of the attempt; None if no RESULT of this attempt is stored."""
+        """Returns the stored RESULT of the attempt, or None if no RESULT of this attempt is stored."""
         for stored in self._stored(directive):
             try:
                 return replies.with_lease(json.loads(stored), directive)

@@ -1,8 +1,8 @@
 """Receives directives from the bus: one loop and one receiver per lane, reopened whenever the connection is lost.
 
-Only the loop of a lane uses its receiver. Receiving, renewing and settling take turns, since they share one connection
-and one read lock in the SDK's receiver. If the lane has unsettled messages, a receive waits `HOLDING_WAIT_S`, so that
-messages are settled soon after their RESULT. Otherwise a receive waits `IDLE_WAIT_S`.
+Only the loop of a lane uses its receiver. Receiving, renewing and settling take turns, since all three share one
+connection and one read lock in the SDK's receiver. If the lane has unsettled messages, a receive waits
+`HOLDING_WAIT_S`, so that messages are settled soon after their RESULT. Otherwise a receive waits `IDLE_WAIT_S`.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class LaneConsumer:
             )
 
     async def _keep_lock(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> bool:
-        """Renews a lock that expires within `RENEW_BEFORE`. Returns `False` if the lock is lost: the message arrives
-        again and joins its attempt.
+        """Renews a lock that expires within `RENEW_BEFORE`. Returns `False` if the lock is lost. The message then
+        arrives again and joins its attempt.
         """
         until = held.message.locked_until_utc
         if until is None or until - datetime.now(UTC) > RENEW_BEFORE:

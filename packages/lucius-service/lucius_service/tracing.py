@@ -116,7 +116,7 @@ def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[st
 
 
 def current() -> str | None:
-    """Returns the `traceparent` of the current span, for a child process; None if no span is active."""
+    """Returns the `traceparent` of the current span, for a child process, or None if no span is active."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier)
     return carrier.get("traceparent")

@@ -74,8 +74,8 @@ class Workspace:
     """The only blob account that a service can use, with its connection string or its managed identity."""
 
     def __init__(self, connection: str, *, endpoint: str = "", max_input_bytes: int) -> None:
-        """Connects; `endpoint` is used if `connection` is empty. Raises ValueError for a malformed connection
-        string.
+        """Connects with `connection`, or with `endpoint` if `connection` is empty. Raises ValueError for a malformed
+        connection string.
         """
         options: dict[str, Any] = {
             "retry_policy": LinearRetry(backoff=2, retry_total=2, random_jitter_range=0),
@@ -118,7 +118,7 @@ class Workspace:
     def write(self, base_uri: str, name: str, data: bytes | BinaryIO, content_type: str) -> str:
         """Writes `name` under `base_uri` and returns its URI. Overwrites the blob of an earlier delivery.
 
-        `data`, if it is a file, is read in parts, from its beginning.
+        A file as `data` is read in parts, from its beginning.
         """
         uri = blob_uri(base_uri, name)
         self._upload(uri, data, content_type, overwrite=True)
@@ -134,7 +134,7 @@ class Workspace:
         return data
 
     def metadata(self, uri: str) -> dict[str, str]:
-        """Returns the metadata of a blob; {} if the blob is missing."""
+        """Returns the metadata of a blob, or {} if the blob is missing."""
         with storage_faults():
             try:
                 return self._blob(uri).get_blob_properties().metadata or {}
@@ -156,10 +156,10 @@ class Workspace:
         """Copies a blob of any size with its content type. Returns `sha256:{hex}` of its content.
 
         The copy has `owner` as metadata. Only a blob of the same job is replaced. The write is conditional, so if two
-        jobs write at the same time, one write fails. A blob is replaced as a whole: a reader sees the previous content
-        or the complete copy.
+        jobs write at the same time, one write fails.
 
-        Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and other StepFailed.
+        A blob is replaced as a whole. A reader sees the previous content or the complete copy. Storage checks each part
+        by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and other StepFailed.
         """
         source, target = self._blob(source_uri), self._blob(target_uri)
         replaced: str | None = None
@@ -190,7 +190,7 @@ class Workspace:
             raise FailedFinal(REF_UNSUPPORTED, f"the reference is in another tenant's workspace: {uri[:300]}")
 
     def find(self, base_uri: str, name: str) -> bytes | None:
-        """Returns the content of `name` under `base_uri`; None if the blob does not exist."""
+        """Returns the content of `name` under `base_uri`, or None if the blob does not exist."""
         try:
             return self.read(blob_uri(base_uri, name)).data
         except FailedFinal as fault:
@@ -237,7 +237,7 @@ class Workspace:
                 blob.upload_blob(data, overwrite=overwrite, content_settings=settings)
 
     def _make_container(self, blob: BlobClient) -> None:
-        """Creates the container at the first write; a service without that right uses an existing one."""
+        """Creates the container at the first write. A service without that right uses an existing container."""
         container = self._service.get_container_client(blob.container_name)
         with suppress(ResourceExistsError):
             container.create_container()
@@ -249,8 +249,8 @@ class Workspace:
         return self._service.get_blob_client(container, name)
 
     def _path(self, uri: str) -> str:
-        """Returns the decoded `container/name`. Refuses other accounts: a caller's URI must not send this service's
-        credential to another host.
+        """Returns the decoded `container/name`. Refuses other accounts, since a caller's URI must not send this
+        service's credential to another host.
         """
         try:
             parts = urlsplit(uri)
@@ -312,7 +312,7 @@ def _was_changed(error: HttpResponseError) -> bool:
 
 
 def _replaceable(target: BlobClient, owner: Owner) -> str | None:
-    """Returns the ETag of a blob that `owner` can replace; None if there is no blob. Raises
+    """Returns the ETag of a blob that `owner` can replace, or None if there is no blob. Raises
     FailedFinal(OUTPUT_EXISTS).
     """
     try:

@@ -1,8 +1,10 @@
 """A bundle: its manifest, its files, and its jobs together with their histories.
 
-`lucius-bundle/1` is a `.tar.gz` of JSON Lines; `docs/guides/audit.md` describes the files. The first pass reads the
+`lucius-bundle/1` is a `.tar.gz` of JSON Lines. `docs/guides/audit.md` describes the files. The first pass reads the
 whole file and compares it with the manifest. The second pass reads `jobs.jsonl` and `history.jsonl` together, so that
-only one job is in memory. A bundle of one job (`lucius-audit/2`, from `lucius job audit`) is a JSON document.
+only one job is in memory.
+
+A bundle of one job (`lucius-audit/2`, from `lucius job audit`) is a JSON document.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ This module shares no code with the app that wrote the history.
 - All digests are SHA-256 over the canonical JSON of RFC 8785.
 - The `hash` of an event is the digest of its fields, with `data_digest` instead of `hash`, `data` and `salt`.
   `data_digest` is the SHA-256 of the bytes of `salt` and the canonical JSON of `data`. The field `prev_hash` is the
-  hash of the previous event; it is empty in the first event. The JOB row has the hash of the last event.
+  hash of the previous event, or empty in the first event. The JOB row has the hash of the last event.
 - An event whose content is withheld has `data_digest` and neither `data` nor `salt`.
 - A column that has the value of every new row is left out of a row.
 - The first event has the digest of the created rows (`data.rows`). Each event has the columns that it changed
-  (`data.changes`). So the verifier can restore the created rows, and compute the present rows from them.
+  (`data.changes`). So the verifier can restore the created rows, and compute the present rows from these rows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def event_hash(event: Row) -> str:
 
 
 def check_job(history: History) -> Fault | None:
-    """Returns the first broken link of a job's chain, of its terminal state, or of its rows; None if all are correct.
+    """Returns the first broken link of a job's chain, of its terminal state, or of its rows, or None if all are
+    correct.
 
     A value of a wrong type can raise any exception.
     """
@@ -55,8 +56,8 @@ def check_job(history: History) -> Fault | None:
 
 
 def check_events(history: History) -> Fault | None:
-    """Returns the first event that breaks the sequence, the chain of hashes, or the states of the job; None if no event
-    does.
+    """Returns the first event that breaks the sequence, the chain of hashes, or the states of the job, or None if no
+    event does.
     """
     previous, state = "", None
     for number, event in enumerate(history.events, start=1):
@@ -191,7 +192,8 @@ def _recorded(row: Row) -> Row:
 
 
 def check_entry(before: Row | None, entry: Row) -> str | None:
-    """Returns the fault of a log entry of a quota or an incident that does not follow `before`; None if it follows.
+    """Returns the fault of a log entry of a quota or an incident that does not follow `before`, or None if the entry is
+    correct.
 
     Old entries are deleted, so the first present entry can have any number.
     """

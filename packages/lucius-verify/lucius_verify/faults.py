@@ -30,7 +30,7 @@ class Fault:
 
 
 class Unreadable(Exception):
-    """The bundle cannot be read to its end. The rest of the bundle is not checked."""
+    """The bundle cannot be read completely. The unread rest is not checked."""
 
     def __init__(self, why: str, file: str | None = None, row: int | None = None) -> None:
         self.fault = Fault(why, file, row)

@@ -90,7 +90,7 @@ def _integer(text: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Json]]) -> Row:
-    """Refuses two fields with the same name: one reader uses the first, another the last."""
+    """Refuses two fields with the same name, since one reader uses the first field and another reader the last."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("an object has two fields of the same name")

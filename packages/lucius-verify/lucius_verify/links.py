@@ -91,7 +91,7 @@ class Links:
         return self._rows.hexdigest()
 
     def fault(self) -> Fault | None:
-        """Returns a fault of the first link whose two jobs disagree; None if all links agree."""
+        """Returns a fault of the first link whose two jobs disagree, or None if all links agree."""
         for job_id, job in sorted(self._jobs.items()):
             for why in self._contradictions(job_id, job):
                 place: Fault = job["place"]
@@ -135,8 +135,8 @@ def _replay(job: Row, original: Row) -> Iterator[str]:
 
 
 def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:
-    """Returns the first difference of a redrive from its old job. The old job may have been read before it named the
-    new one.
+    """Returns the first difference of a redrive from its old job. The old job may have been read before that job named
+    the new job.
     """
     if old["redriven_by"] not in (None, job_id):
         yield f"the job is the redrive of {job['redrive_of']}, which was redriven by {old['redriven_by']}"

@@ -78,7 +78,7 @@ _CREATED_AS = {
 
 
 def execute(history: History) -> tuple[int, Fault | None]:
-    """Executes a job's events again, up to the first withheld one.
+    """Executes a job's events again, up to the first withheld event.
 
     Returns the number of executed events, and the fault of the first event that could not have happened.
     """
@@ -163,7 +163,7 @@ def _provenance(event: Event) -> Provenance:
 
 
 def _difference(computed: Row, given: Row) -> str | None:
-    """Returns the first column in which an event differs from the computed one."""
+    """Returns the first column in which an event differs from the computed event."""
     for name in computed:
         compared = name not in ("hash", "prev_hash", "rules")
         if compared and (place := _differs(computed[name], given[name], name)):
@@ -184,7 +184,7 @@ def _differs(computed: Json, given: Json, place: str) -> str | None:
 
 
 def _creation(record: Record, event: Event, history: History) -> str | None:
-    """Returns the reason why a job cannot be created in this form; None if it can."""
+    """Returns the reason why a job cannot be created in this form, or None if it can."""
     kind = EventType(event.type)
     statuses = {JobStatus(JOB_CREATION[each].to) for each in _CREATED_AS.get(kind, ())}
     if record.job.status not in statuses:
@@ -224,7 +224,7 @@ def _changing_all(record: Record, first: Event) -> Event:
 
 
 def _set(row: Job | Step) -> set[str]:
-    """Returns the columns without the default of a new row; columns that no event names can have any value."""
+    """Returns the columns without the default of a new row. Columns that no event names can have any value."""
     named = (each for each in fields(row) if each.name not in NOT_FOLDED)
     return {each.name for each in named if each.default is MISSING or getattr(row, each.name) != each.default}
 

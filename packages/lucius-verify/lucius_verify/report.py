@@ -70,7 +70,7 @@ class Report:
 
     @property
     def broken(self) -> Fault | None:
-        """Returns the first broken link of the lowest broken level; None if no level is broken."""
+        """Returns the first broken link of the lowest broken level, or None if no level is broken."""
         return next((level.fault for level in self.levels.values() if level.fault is not None), None)
 
     @property

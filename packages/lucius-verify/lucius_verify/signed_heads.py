@@ -116,7 +116,7 @@ class SignedHeads:
         self.anchors += 1
 
     def finish(self, digests: Mapping[str, str]) -> None:
-        """Compares all pages with `heads.jsonl`, after they are read."""
+        """Compares all pages with `heads.jsonl`, after all pages are read."""
         signed = {f"anchors/{name[18:-5]}.jsonl" for name in digests if name.startswith("signatures/anchor-")}
         if unsigned := {name for name in digests if name.startswith("anchors/")} - signed:
             self._broken("no signed statement anchors the file", min(unsigned))
@@ -126,8 +126,8 @@ class SignedHeads:
             self._broken("the rows differ from the rows of the signed pages", "heads.jsonl")
 
     def compare(self, name: str, rows: list[Row], place: Place) -> Fault | None:
-        """Returns the first signed head that a history, or a log, does not have; None if no head is missing. The oldest
-        entries of a log can be deleted.
+        """Returns the first signed head that a history, or a log, does not have, or None if no head is missing. The
+        oldest entries of a log can be deleted.
         """
         self._missing.discard(name)
         hashes = {row["seq"]: row["hash"] for row in rows}
@@ -142,11 +142,11 @@ class SignedHeads:
         return None
 
     def newest(self, name: str) -> int:
-        """Returns the number of the newest signed row; 0 if no row is signed."""
+        """Returns the number of the newest signed row, or 0 if no row is signed."""
         return max((seq for seq, _ in _HEAD.iter_unpack(self._heads.get(name, b""))), default=0)
 
     def omitted_job(self) -> str | None:
-        """Returns a job with a head in the window that the bundle does not have; None if no job is missing."""
+        """Returns a job with a head in the window that the bundle does not have, or None if no job is missing."""
         return min((name for name in self._missing if ":" not in name), default=None)
 
     def omitted_logs(self) -> int:

@@ -73,7 +73,7 @@ def read_key(pem: bytes) -> Key:
 
 
 class Keys:
-    """The keys that the user named, and those in the bundle."""
+    """The keys that the user named, and the keys in the bundle."""
 
     def __init__(self, named: Iterable[str]) -> None:
         """Reads the keys that the user named: files with a public key in PEM, or key ids in hex. Raises ValueError."""

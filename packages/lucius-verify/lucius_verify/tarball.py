@@ -1,7 +1,7 @@
 """Reads an untrusted `.tar.gz` as a stream: plain files with known names, in a fixed order, within limits.
 
 Python's `tarfile` reads links, devices and extended headers of any size. A bundle has only plain files with plain POSIX
-headers (ustar), so this reader refuses any other header. It extracts no file.
+headers (ustar), so this reader refuses any other header. The reader extracts no file.
 """
 
 from __future__ import annotations

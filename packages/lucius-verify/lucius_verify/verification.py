@@ -140,7 +140,7 @@ class _Verification:
     """Verifies a bundle of many jobs."""
 
     def __init__(self, report: Report, path: Path, keys: Keys, job: str | None, head: str | None) -> None:
-        """Reads the whole file. Raises Unreadable; and ValueError if `head` is given without a job."""
+        """Reads the whole file. Raises Unreadable. Raises ValueError if `head` is given without a job."""
         if head is not None and job is None:
             raise ValueError("--head is the hash of one job's last event; name the job with --job")
         self.report = report

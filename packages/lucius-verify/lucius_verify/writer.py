@@ -36,7 +36,7 @@ class Signed:
 
 @dataclass
 class _Files:
-    """The files of a bundle in progress, with the digests of the finished ones."""
+    """The files of a bundle in progress, with the digests of the finished files."""
 
     folder: Path
     found: dict[str, Row] = field(default_factory=dict)

@@ -39,7 +39,7 @@ class Reach:
         _check_move(may_move=self._caller.may_move(tenant), may_see=self._caller.may_see(tenant))
 
     def check_see_partition(self, partition: str) -> None:
-        """Raises PermissionError for the partition of another tenant. Keys are compared exactly: another case or a
+        """Raises PermissionError for the partition of another tenant. Keys are compared exactly. Another case or a
         longer name is another tenant.
         """
         caller = self._caller
@@ -62,7 +62,7 @@ class Reach:
 
     @cached_property
     def _own_partition(self) -> str | None:
-        """Returns the partition key of the caller's own tenant; None if it has none."""
+        """Returns the partition key of the caller's own tenant, or None if the caller has no tenant."""
         return encode_key(self._caller.tenant) if self._caller.tenant else None
 
 

@@ -25,7 +25,7 @@ _MAX_PARTITION_KEY = 128
 
 
 def _trace_properties(traceparent: str | None) -> dict[str | bytes, Any]:
-    """Returns the trace context in the properties that Service Bus clients read: the W3C name, and the older one with
+    """Returns the trace context in the properties that Service Bus clients read: the W3C name, and the older name with
     the same value (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-end-to-end-tracing).
     """
     return {"traceparent": traceparent, "Diagnostic-Id": traceparent} if traceparent is not None else {}

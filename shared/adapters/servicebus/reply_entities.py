@@ -30,9 +30,9 @@ class ReplyEntities:
         return f"{self.prefix}{lane}"
 
     def lane_of(self, properties: Mapping[Any, Any] | None) -> int:
-        """Returns the lane of a message in the queue; 0 if the message was sent to the queue itself.
+        """Returns the lane of a message in the queue, or 0 if the message was sent to the queue itself.
 
-        The Functions host passes names and values as text, the SDK as bytes.
+        The Functions host gives names and values as text, and the SDK gives bytes.
         """
         known = properties or {}
         topic = known.get(TOPIC_PROPERTY, known.get(TOPIC_PROPERTY.encode()))

@@ -149,7 +149,7 @@ async def _version_row(table: Table) -> Entity | None:
 
 
 async def read_row(table: Table, partition: str, row: str) -> Entity | None:
-    """Reads a row. None if the row does not exist. Raises LedgerUnavailable."""
+    """Reads a row. Returns None if the row does not exist. Raises LedgerUnavailable."""
     try:
         return await table.get_entity(partition, row)
     except NotThere:

@@ -158,7 +158,7 @@ def leaves_line(partition: str, place: Place | None) -> list[RowOperation]:
 
 
 def _wait_row_of(place: Place | None) -> str | None:
-    """Returns the key of the job's WAIT row; None if the job does not wait."""
+    """Returns the key of the job's WAIT row, or None if the job does not wait."""
     if place is None or place.state is not PlaceState.WAITING or place.queue is None:
         return None
     return wait_row(place.queue, place.candidate.rank, place.candidate.job_id)

@@ -52,7 +52,9 @@ def _find_changes(breaker: Breaker | AdmissionBreaker, new: Breaker | AdmissionB
 
 
 def _ring_json(ring: Iterable[JobEnd]) -> list[list[Any]]:
-    """Returns `[microseconds since 1970, epoch, 1 for a good end]` for each end, with its tenant if it has one."""
+    """Returns `[microseconds since 1970, epoch, 1 for a good end]` for each ended job, with its tenant if the record
+    has a tenant.
+    """
     return [
         [(end.at - _EPOCH) // _MICROSECOND, end.epoch, int(end.good), *([end.tenant] if end.tenant else [])]
         for end in ring

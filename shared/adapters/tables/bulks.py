@@ -77,8 +77,8 @@ class TablesBulks:
         return row_as(BulkKey, entity, key=key) if entity is not None else None
 
     async def _own_key(self, bulk: Bulk) -> Entity | None:
-        """Returns the row of the bulk operation's idempotency key. None if there is no key, or a later bulk operation
-        has the key.
+        """Returns the row of the bulk operation's idempotency key. Returns None if there is no key, or a later bulk
+        operation has the key.
         """
         key = await self._index.read(encode_key(bulk.tenant), bulk_key_row(bulk.key)) if bulk.key is not None else None
         return key if key is not None and key["bulk_id"] == bulk.bulk_id else None

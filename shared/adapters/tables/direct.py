@@ -194,8 +194,8 @@ def _is_passing(method: str, status: int) -> bool:
 
 
 def _retry_after_s(answer: _Answer, at_most_s: float) -> float | None:
-    """Returns the requested wait, at most `at_most_s` seconds. None without `Retry-After`, and 0 if `Retry-After` is
-    not a number.
+    """Returns the requested wait, at most `at_most_s` seconds. Returns None without `Retry-After`, and 0 if
+    `Retry-After` is not a number.
 
     A longer wait blocks the request and the tenant's turn.
     """

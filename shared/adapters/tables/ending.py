@@ -36,7 +36,7 @@ def claim_entity(partition: str, job: Job) -> dict[str, Any]:
 
 
 def rows_of(reservation: Reservation) -> list[RowOperation]:
-    """Returns the rows of a new job, without those of its tenant's quotas."""
+    """Returns the rows of a new job, without the rows of its tenant's quotas."""
     job, replacing, partition = reservation.job, reservation.replacing, encode_key(reservation.job.tenant)
     claim = claim_entity(partition, job)
     listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **list_columns(job)}

@@ -1,7 +1,7 @@
 """The format of an export of the tables: a manifest, and parts of rows as compressed NDJSON.
 
-`NAME/manifest.json` lists the parts with their hashes; `complete` is written last. Stored exports have this format. A
-release reads only exports of its own store version.
+`NAME/manifest.json` lists the parts with their hashes. The field `complete` is written last. Stored exports have this
+format. A release reads only exports of its own store version.
 """
 
 from __future__ import annotations

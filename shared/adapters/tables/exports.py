@@ -70,7 +70,9 @@ class TablesExports:
         self._files = files
 
     async def begin(self, now: datetime) -> None:
-        """Starts an export, even if the day has one. `go_on` continues the export. Raises LedgerUnavailable."""
+        """Starts an export, even if the day already has an export. `go_on` continues the export. Raises
+        LedgerUnavailable.
+        """
         await self._take_over(Manifest(self._name(now), now))
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
@@ -238,10 +240,10 @@ async def _pages(table: Table, position: tuple[str, str] | None) -> AsyncIterato
 
 
 async def _read_consistent(table: Table, partition: str, rows: list[Entity]) -> list[Entity]:
-    """Returns a job's rows as one transaction left them, since a transition during the read would mix two states.
+    """Returns a job's rows as one transaction left them, since a transition during the read can mix two states.
 
-    If the rows stay inconsistent while JOB does not change, they are inconsistent in the table too. They are exported
-    this way, so that one such job does not stop every export.
+    If the rows stay inconsistent while JOB does not change, the table itself is inconsistent. The rows are then
+    exported unchanged, so that one such job does not stop every export.
     """
     before = ""
     for _ in range(_READS):

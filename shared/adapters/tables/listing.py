@@ -202,8 +202,8 @@ def changing_columns(job: Job) -> dict[str, Any]:
 
 
 def letter_column(job: Job) -> dict[str, Any]:
-    """Returns the column that a job's end adds to its LIST row: the state of the job's dead letter. Returns no column
-    if the job has no dead letter.
+    """Returns the column that LIST gets when the job ends, which is the state of the job's dead letter. Returns no
+    column if the job has no dead letter.
     """
     state = letter_at_end(job)
     return {"dead_letter": state.value} if state is not None else {}

@@ -49,7 +49,7 @@ def place_columns(place: Place) -> dict[str, Any]:
 
 
 def place_of(entity: Mapping[str, Any]) -> Place | None:
-    """Decodes the place. None if no quota concerned the job when it was created."""
+    """Decodes the place. Returns None if no quota concerned the job when it was created."""
     if "state" not in entity:
         return None
     state = PlaceState(entity["state"])

@@ -96,7 +96,7 @@ class TablesPurging(TablesLists):
     async def _others(self, bulk: Bulk, limit: int) -> list[Entity]:
         """Returns rows of the tenant that are neither GATES nor the purge's own.
 
-        A repeated request finds the running purge by its key. Two purges would delete each other.
+        A repeated request finds the running purge by its key. Without this key, two purges can delete each other.
         """
         spared = {GATES_ROW, bulk_row(bulk.bulk_id), bulk_key_row(bulk.key or "")}
         rows = await self._rows.first(all_of(encode_key(bulk.tenant)), limit + len(spared))

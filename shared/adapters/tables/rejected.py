@@ -1,7 +1,7 @@
 """`RejectedMessages` over Azure Tables: one partition per day, newest first, and one per tenant with the tenant's list
 items.
 
-A list and a deletion each read one range of keys, so they read only the rows that they need.
+A list and a deletion each read one range of keys, and so only the necessary rows.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ class TablesRejected:
 
 
 def _partitions(id_: str, tenant: str | None) -> list[str]:
-    """Returns the partitions of the message's row and, if it names a tenant, of its item in the tenant's list."""
+    """Returns the partitions of the message's row and, if the message names a tenant, of the item in the tenant's
+    list.
+    """
     return [day_partition(id_), *([_tenant_partition(tenant)] if tenant is not None else [])]
 
 

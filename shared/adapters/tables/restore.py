@@ -123,7 +123,7 @@ class Restore:
         return count
 
     def _select(self, manifest: Manifest, role: str, rows: list[ExportedRow]) -> list[ExportedRow]:
-        """Leaves out rows that are newer than the index, since a job that the sweeper does not find would never end."""
+        """Leaves out rows that are newer than the index, since a job that the sweeper does not find never ends."""
         since = manifest.started_at - _MARGIN
         if role == "tenants":
             # a tenant that slept in the export may have jobs, so the sweeper checks each

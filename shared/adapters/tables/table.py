@@ -41,7 +41,7 @@ class Entity(dict[str, Any]):
 
     @property
     def etag(self) -> str:
-        """Returns the ETag; "" if the store returned none."""
+        """Returns the ETag, or "" if the store returned none."""
         return self.metadata["etag"] or ""
 
     def __missing__(self, name: str) -> Any:

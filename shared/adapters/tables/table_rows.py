@@ -54,11 +54,11 @@ class TableRows:
         self.name = name
 
     async def read(self, partition: str, row: str) -> Entity | None:
-        """Returns a row; None if the row does not exist."""
+        """Returns a row, or None if the row does not exist."""
         return await read_row(await self.account.table(self.name), partition, row)
 
     async def find(self, partition: str, row: str, decode: Callable[[Entity], T]) -> T | None:
-        """Returns the object of a row; None if the row does not exist. Raises Undecodable."""
+        """Returns the object of a row, or None if the row does not exist. Raises Undecodable."""
         entity = await self.read(partition, row)
         return decode_entity(decode, entity) if entity is not None else None
 

@@ -4,7 +4,7 @@ A row that is replaced completely gets the columns of this release, and each par
 does not know. A part is unknown if this release would not write the part for the object that it read.
 
 The objects of `shared.core` do not have these parts. The write takes the parts from the stored row of the object
-(`StoredAdmission.row`). A merged row needs none of this.
+(`StoredAdmission.row`). A merged row needs no such treatment.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def keep(
 ) -> dict[str, Any]:
     """Returns the row `after` with each part of `stored` that `before` does not have.
 
-    - `stored` is the row as read; None if no row was stored.
+    - `stored` is the row as read, or None if no row was stored.
     - `before` is the row that this release writes for the object that it read. Without JSON objects, the names of its
       columns are enough.
     - `parts` are columns with continuations (`columns.split_json`).

@@ -142,7 +142,7 @@ class TablesUsage:
 
 
 def _source_of(row: Entity) -> SeenSource | None:
-    """Returns the source. None if the source was dropped while a job named the source again."""
+    """Returns the source. Returns None if the source was dropped while a job named the source again."""
     if "first_at" not in row:
         return None
     return row_as(SeenSource, row, cursor=row["RowKey"])

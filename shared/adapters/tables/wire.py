@@ -70,7 +70,9 @@ def json_of(entity: Mapping[str, Any]) -> str:
 
 
 def _edm(value: Any) -> tuple[Any, str | None]:
-    """Returns a value in JSON, and its type if JSON does not show it: `(number, "Edm.Int64")` past Edm.Int32."""
+    """Returns a value in JSON, and its type if JSON does not show the type, as `(number, "Edm.Int64")` past
+    Edm.Int32.
+    """
     match value:
         case str():
             return str(value), None
@@ -158,7 +160,7 @@ def method_of(verb: str, options: Mapping[str, Any] = {}) -> str:
 
 
 def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
-    """Returns the `etag` of each operation, if its response has one. Raises the error of a failed operation, as
+    """Returns the `etag` of each operation whose response has an `etag`. Raises the error of a failed operation, as
     `meaning` does.
 
     Raises any exception if the response is malformed.

@@ -93,7 +93,7 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
 
 
 def _plan(client: Client, words: Json, file: Path) -> _Plan:
-    """Returns the plan of an earlier run with the same options, or a new one."""
+    """Returns the plan of an earlier run with the same options, or a new plan."""
     try:
         known = _Plan(**json.loads(file.read_text(encoding="utf-8")))
         if known.words == words:
@@ -132,7 +132,9 @@ def _new_plan(client: Client, words: Json) -> _Plan:
 
 
 def _signed_pages(client: Client, tenant: str, since: datetime | None, until: datetime | None) -> list[Json]:
-    """Returns the heads of the window, from the first recorded head on; empty if LUCIUS signs none. Raises CliError."""
+    """Returns the heads of the window, from the first recorded head on, or empty if LUCIUS signs none. Raises
+    CliError.
+    """
     try:
         return [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]
     except NotFound:
@@ -155,7 +157,7 @@ def _signed_pages(client: Client, tenant: str, since: datetime | None, until: da
 
 
 def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path) -> dict[str, str]:
-    """Appends each job's bundle to the file, from where an earlier run ended.
+    """Appends each job's bundle to the file, from the last job of an earlier run on.
 
     Returns the jobs that are not exported, with their problem codes.
     """
@@ -182,7 +184,9 @@ def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path)
 
 
 def _whole(file: Path) -> dict[str, str | None]:
-    """Returns the jobs in the file, with the problem code of one that was not exported. Cuts off a torn last line."""
+    """Returns the jobs in the file, with the problem code of each job that was not exported. Cuts off a torn last
+    line.
+    """
     known, end = dict[str, str | None](), 0
     if not file.exists():
         return known

@@ -1,6 +1,6 @@
 """Live progress: for each job a line with its step, state, attempt, progress and elapsed time.
 
-In a terminal the lines are updated in place; elsewhere a line is printed for each change.
+In a terminal, the lines are updated in place. Elsewhere, a line is printed for each change.
 """
 
 from __future__ import annotations

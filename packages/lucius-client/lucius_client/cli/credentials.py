@@ -23,7 +23,7 @@ def path() -> Path:
 
 
 def access_token(api: str) -> str | None:
-    """Returns the token for this API; None if there is no login for it. Raises UsageError if the token has expired."""
+    """Returns the token for this API, or None if the API has no login. Raises UsageError if the token has expired."""
     entry = _read().get(_key(api))
     if entry is None:
         return None
@@ -36,13 +36,13 @@ def access_token(api: str) -> str | None:
 
 
 def tenant(api: str) -> str | None:
-    """Returns the tenant of the token for this API; None if there is no login for it."""
+    """Returns the tenant of the token for this API, or None if the API has no login."""
     entry = _read().get(_key(api))
     return str(entry["tenant"]) if entry is not None else None
 
 
 def store(api: str, *, tenant: str, scope: str, access_token: str, expires_in_s: float) -> None:
-    """Stores a token for this API, replacing an earlier one."""
+    """Stores a token for this API, in place of an earlier token."""
     expires_at = time.time() + expires_in_s
     entry = {"tenant": tenant, "scope": scope, "access_token": access_token, "expires_at": expires_at}
     _write({**_read(), _key(api): entry})

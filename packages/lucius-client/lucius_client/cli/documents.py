@@ -32,7 +32,7 @@ class Documents:
     """A tenant's folders in one blob account. Methods raise DependencyUnreachable if the account does not respond."""
 
     def __init__(self, connection: str | None = None, *, tenant: str = "demo") -> None:
-        """Connects with a connection string; None means `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
+        """Connects with a connection string. None means `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
         self._folder = _folder(tenant)
         connection = connection or configured() or _DEVELOPMENT
         try:
@@ -70,7 +70,7 @@ class Documents:
         return str(blob.url)
 
     def read_json(self, uri: str) -> Any:
-        """Returns a JSON document of this account; None if `uri` names something else or the blob is unreadable."""
+        """Returns a JSON document of this account, or None if `uri` names something else or the blob is unreadable."""
         path = urlsplit(uri).path.removeprefix(urlsplit(self.endpoint).path).lstrip("/")
         container, _, name = unquote(path).partition("/")
         if not uri.startswith(self.endpoint + "/") or not name:
@@ -92,7 +92,7 @@ class Documents:
 
 
 def configured() -> str | None:
-    """Returns `LUCIUS_BLOB_CONNECTION`; None if the variable is unset or is `UseDevelopmentStorage=true`."""
+    """Returns `LUCIUS_BLOB_CONNECTION`, or None if the variable is unset or is `UseDevelopmentStorage=true`."""
     connection = os.environ.get(SETTING, "").strip()
     return None if connection.rstrip(";").lower() in ("", "usedevelopmentstorage=true") else connection
 

@@ -62,7 +62,7 @@ WEBHOOK = Kind(
 
 
 def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: Refused) -> dict[str, Any] | None:
-    """Returns the options of a refused command with complete ids and their tenant; None if nothing was completed.
+    """Returns the options of a refused command with complete ids and their tenant, or None if nothing was completed.
 
     `error` is the error of the API. `kinds` has the kinds of the ids among the options, by option name. Raises CliError
     if a prefix is not unique.
@@ -104,7 +104,7 @@ def tenants(api: Client, jobs: int = _JOBS) -> list[str]:
 
 
 def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str, str | None] | None:
-    """Returns the only id that begins with `given`, and the id's tenant; None if no id begins with `given`."""
+    """Returns the only id that begins with `given`, and the id's tenant, or None if no id begins with `given`."""
     tail = given.rpartition("_")[2]
     if len(tail) == _WHOLE and not kind.of_tenant:
         return given, tenant

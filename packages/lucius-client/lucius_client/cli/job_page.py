@@ -61,7 +61,7 @@ def next_command(job: Json) -> str:
 
 
 def explanation(session: Session, job_id: str) -> Json | None:
-    """Returns the explanation of the job's state; None if this API has none."""
+    """Returns the explanation of the job's state, or None if this API cannot explain jobs."""
     try:
         return session.client.explain(job_id).plain()
     except (Refused, NotLucius):
@@ -69,7 +69,9 @@ def explanation(session: Session, job_id: str) -> Json | None:
 
 
 def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
-    """Returns the condition that the job waits for, with start and duration, in words; None if it does not wait."""
+    """Returns the condition that the job waits for, with start and duration, in words, or None if the job does not
+    wait.
+    """
     if not explained or not explained.get("waits_for"):
         return None
     since, until = explained.get("since"), explained.get("until")
@@ -167,7 +169,7 @@ def _error(job: Json) -> str | None:
 
 
 def _duration(job: Json) -> str | None:
-    """Formats the time from the creation to the end: `1.5 s`, from a minute on `2m 5s`."""
+    """Formats the duration of a job as `1.5 s`, or from a minute on as `2m 5s`."""
     if not job.get("completed_at"):
         return None
     passed = datetime.fromisoformat(job["completed_at"]) - datetime.fromisoformat(job["created_at"])

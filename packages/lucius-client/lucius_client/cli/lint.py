@@ -38,9 +38,8 @@ class Finding:
 
 @dataclass
 class Linter:
-    """Checks protocol files one after the other.
-
-    Also checks that each job type has one protocol, and that the protocol's versions differ.
+    """A check of protocol files, one after the other. Also checks that each job type has one protocol, and that the
+    protocol's versions differ.
     """
 
     #: step type of each service of the bus; None if services are not checked
@@ -56,7 +55,7 @@ class Linter:
         return [Finding(str(file), path, message) for path, message in self._faults(file)]
 
     def check_ramps(self) -> list[Finding]:
-        """Returns faults of the checked files together: only the highest of several versions can have a ramp."""
+        """Returns faults of the checked files together. Only the highest of several versions can have a ramp."""
         return [
             Finding(file, "ramp_percent", "only the highest of several versions can have a ramp")
             for versions in self._of_request_type.values()
@@ -101,7 +100,7 @@ class Linter:
 
 
 def services_of(topology: Path | None) -> dict[str, str] | None:
-    """Returns the step type of each service in a bus topology file; None without a file and outside a checkout.
+    """Returns the step type of each service in a bus topology file, or None without a file and outside a checkout.
 
     Raises UsageError if the file is not a bus topology.
     """

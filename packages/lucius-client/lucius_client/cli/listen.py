@@ -73,7 +73,7 @@ def _forward(http: httpx.Client, url: httpx.URL, key: bytes, event: Json) -> Non
 
 
 def _posted(http: httpx.Client, url: httpx.URL, key: bytes, message_id: str, body: bytes) -> int | str:
-    """Posts an event. Returns the status, or the reason why there is none."""
+    """Posts an event. Returns the status, or the reason for a missing status."""
     try:
         headers = {"Content-Type": "application/cloudevents+json", **signed(message_id, body, key, time.time())}
         # only the status counts; the rest of the response may have no end

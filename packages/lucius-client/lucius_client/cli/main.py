@@ -1,6 +1,6 @@
 """The command `lucius`: its commands and its exit codes.
 
-It uses the HTTP API and, for the upload of documents and for results, the blob store.
+The command uses the HTTP API and, for the upload of documents and for results, the blob store.
 """
 
 from __future__ import annotations

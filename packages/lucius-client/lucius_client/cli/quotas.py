@@ -305,7 +305,9 @@ def _number(name: str, text: str) -> int | None:
 
 
 def _breaker_numbers(text: str) -> dict[str, float | None] | None:
-    """Parses `on`, `none`, or numbers: `failure_rate=0.5,cooldown_s=30`, each a number or none. Raises UsageError."""
+    """Parses `on`, `none`, or numbers as in `failure_rate=0.5,cooldown_s=30`, in which a value can also be `none`.
+    Raises UsageError.
+    """
     if text in ("on", "none"):
         return {} if text == "on" else None
     numbers: dict[str, float | None] = {}

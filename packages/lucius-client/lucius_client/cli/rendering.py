@@ -69,7 +69,7 @@ def write_json(document: Any) -> None:
 
 
 class _Screen(Console):
-    """A console whose text is `visible` and never markup; only its own colours and cursor movements have an effect."""
+    """A console whose text is `visible` and never markup. Only its own colours and cursor movements have an effect."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -77,7 +77,9 @@ class _Screen(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Returns a console on stdout or stderr. Without a terminal it has no colours, and lines of any length."""
+    """Returns a console on stdout or stderr. Without a terminal, the console has no colours, and lines have any
+    length.
+    """
     plain = _Screen(stderr=stderr, markup=False, emoji=False, highlight=False)
     if plain.is_terminal:
         return plain

@@ -42,8 +42,7 @@ def print_result(result: OpenResult) -> None:
     """Writes the content to stdout: unchanged to a pipe, in a readable form to a terminal.
 
     The readable form is a table of SIS answers, the text of OCR pages, indented JSON, or text without characters that
-    control a terminal. Raises LuciusError. Raises UsageError if a terminal would get
-    content that is not text.
+    control a terminal. Raises LuciusError. Raises UsageError for a terminal if the content is not text.
     """
     if not sys.stdout.isatty():
         sys.stdout.flush()
@@ -123,7 +122,7 @@ def _copy(result: OpenResult, out: BinaryIO) -> None:
 
 
 def _is_text(start: bytes) -> bool:
-    """Returns True if the first piece of a content is UTF-8 without NUL; its last character may be cut."""
+    """Returns True if the first piece of a content is UTF-8 without NUL. Its last character may be cut."""
     try:
         return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(start)
     except UnicodeDecodeError:
@@ -143,7 +142,7 @@ def show_result(screen: Console, label: str, job: Json, documents: Documents) ->
 
 
 def sis_answers(result: Any) -> list[Json]:
-    """Returns the answers in a result of SIS (`lucius.answers/1`); [] for any other `result`."""
+    """Returns the answers in a result of SIS (`lucius.answers/1`), or [] for any other `result`."""
     answers = result.get("answers") if isinstance(result, dict) else None
     return [answer for answer in answers or [] if isinstance(answer, dict)]
 

@@ -1,8 +1,8 @@
-"""Finds payloads that one JSON Schema accepts and a later one refuses.
+"""Finds payloads that one JSON Schema accepts and a later schema refuses.
 
 Keywords with an ordered effect are compared (`type`, `required`, `enum`, bounds, `properties`, `items`). A changed
-keyword of any other kind counts as a break, since no comparison decides it. A keyword that the later schema lacks
-accepts more, so it is not a break.
+keyword of any other kind counts as a break, since no comparison decides it. A keyword that the later schema lacks is
+not a break, since the later schema then accepts more.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _object_breaks(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
-    """Returns the accepted types; an integer is a number too."""
+    """Returns the accepted types. An integer is a number too."""
     named = schema.get("type", ["array", "boolean", "null", "number", "object", "string"])
     types = {named} if isinstance(named, str) else set(named)
     return types | ({"integer"} if "number" in types else set())

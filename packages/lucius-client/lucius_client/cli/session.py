@@ -137,7 +137,7 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _called(command: Callable[..., Any], session: Session, kinds: dict[str, ids.Kind], options: dict[str, Any]) -> Any:
-    """Calls the command, and again if an id in its options does not exist and is the beginning of a complete one."""
+    """Calls the command, and again if an id in its options does not exist and is the beginning of a complete id."""
     try:
         return command(**options)
     except Refused as error:

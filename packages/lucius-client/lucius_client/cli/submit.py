@@ -210,7 +210,7 @@ def _store(tenant: str) -> Documents:
 
 
 def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
-    """Returns the results of `act` for each name, and whether one was refused.
+    """Returns the results of `act` for each name, and True if a name was refused.
 
     Prints the error for a refused name, and continues with the other names. Raises the error for a single name.
     """
@@ -228,7 +228,7 @@ def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[l
 
 
 def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
-    """Returns the accepted job. With `wait`, `ended` is the job at its end, if it ends within `LONG_POLL_S`."""
+    """Returns the accepted job. With `wait`, `ended` is the job if the job ends within `LONG_POLL_S` seconds."""
     client = session.connect(WATCH_RETRIES) if wait else session.client
     submitted = client.submit(body, wait=LONG_POLL_S if wait else 0)
     if submitted.replayed:
@@ -329,7 +329,7 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
 def _print_results(session: Session, ended: dict[str, Json]) -> None:
     """Prints the content of each result on stdout, and before each of several results a line on stderr.
 
-    An unreadable result does not stop the others.
+    An unreadable result does not stop the other results.
     """
     failures: list[CliError] = []
     for label, job in ended.items():
@@ -359,7 +359,7 @@ def _wait_for_all(session: Session, active: dict[str, Json], screen: Console) ->
 
 
 def follow_all(session: Session, active: dict[str, str], screen: Console | None = None) -> dict[str, Any]:
-    """Shows the progress of the jobs in `active` (label: id). Returns them by label when all have ended."""
+    """Shows the progress of the jobs in `active` (ids by label). Returns the jobs by label when all have ended."""
     with Board(screen or session.progress) as board:
         return follow(session.connect(WATCH_RETRIES), board, active)
 

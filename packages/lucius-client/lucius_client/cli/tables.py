@@ -135,7 +135,7 @@ def page_of(listing: Listing, row: Json, now: datetime | None = None) -> list[tu
 
 
 def exact(instant: Any, now: datetime | None = None) -> str | None:
-    """Formats a timestamp with its age: `2026-11-26T14:52:23Z (3m ago)`; None for None."""
+    """Formats a timestamp with its age: `2026-11-26T14:52:23Z (3m ago)`. Returns None for None."""
     if not instant:
         return None
     passed = age_of(instant, now)
@@ -153,7 +153,7 @@ def _value(column: Column, row: Json) -> Any:
 
 
 def _text(value: Any) -> Text | None:
-    """Returns a value on one line; None if there is no value."""
+    """Returns a value on one line, or None if there is no value."""
     if value is None or value in ("", {}, []):
         return None
     if isinstance(value, Text):

@@ -131,7 +131,7 @@ def _written(file: Path, rows: Callable[[], Iterable[Any]]) -> dict[str, Any]:
 
 
 def _each(names: Iterable[str], read: Callable[[str], Iterable[Any]]) -> Iterator[Any]:
-    """Yields the rows of each item, or for one that is gone or unreadable a `_NotExported`."""
+    """Yields the rows of each item, or a `_NotExported` for an item that is deleted or unreadable."""
     for name in names:
         try:
             yield from read(name)

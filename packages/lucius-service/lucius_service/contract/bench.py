@@ -35,7 +35,9 @@ _POLL_S = 0.05
 
 
 class NotRun(Exception):
-    """The verification cannot run: bus, blob account, sample or service is missing. The message is one line."""
+    """The verification cannot run, since the bus, the blob account, the sample or the service is missing. The message
+    is one line.
+    """
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Options:
 
 
 class Bench:
-    """A verification. Use it as an asynchronous context manager; entering raises NotRun."""
+    """A verification. A verification is an asynchronous context manager, and entering raises NotRun."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -124,7 +126,7 @@ class Bench:
         return self.options.subscription or self.options.step_type.lower()
 
     async def look_around(self) -> None:
-        """Opens a second lane, if the bus has one, and notes the existing blobs.
+        """Opens a second lane if the bus has a second lane, and records the existing blobs.
 
         Raises NotRun if the blobs of the account cannot be listed.
         """
@@ -150,7 +152,7 @@ class Bench:
 
     @property
     def other_lane(self) -> int | None:
-        """Returns the second lane; None if the bus has only one."""
+        """Returns the second lane, or None if the bus has only one lane."""
         return next((number for number in self._lanes if number != self.options.lane), None)
 
     # Replies
@@ -202,7 +204,7 @@ class Bench:
     async def reply(
         self, directive: Json, kind: str, *, attempt: int | None = None, within_s: float = 0
     ) -> Reply | None:
-        """Returns the first reply of this type and attempt, after a wait; None if it did not arrive in time."""
+        """Returns the first reply of this type and attempt, after a wait, or None if no such reply arrived in time."""
         wait_s = within_s or (self.options.ack_s if kind == "ACK" else self.options.result_s)
 
         def found() -> Reply | None:
@@ -290,7 +292,7 @@ class Bench:
         await self._lanes[lane].send(message)
 
     async def dead_letter(self, message_id: str, within_s: float) -> ServiceBusReceivedMessage | None:
-        """Returns the dead letter of a message, after a wait; None if it did not arrive in time."""
+        """Returns the dead letter of a message, after a wait, or None if the dead letter did not arrive in time."""
         deadline = time.monotonic() + within_s
         while True:
             for message in await self._lanes[self.options.lane].messages(dead=True):
@@ -313,7 +315,7 @@ class Bench:
     # Blobs
 
     async def content(self, uri: str) -> bytes | None:
-        """Returns the content of a blob; None if the blob does not exist in the account."""
+        """Returns the content of a blob, or None if the blob does not exist in the account."""
         return await asyncio.to_thread(self._blobs.content, uri)
 
     async def written(self) -> list[str]:

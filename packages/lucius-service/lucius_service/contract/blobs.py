@@ -35,7 +35,7 @@ class Blobs:
                 self._service.create_container(container)
 
     def content(self, uri: str) -> bytes | None:
-        """Returns the content of a blob; None if the blob does not exist in the account."""
+        """Returns the content of a blob, or None if the blob does not exist in the account."""
         container, _, name = unquote(uri.removeprefix(f"{self.url}/")).partition("/")
         if not uri.startswith(f"{self.url}/") or not name:
             return None

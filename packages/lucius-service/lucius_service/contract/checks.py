@@ -1,4 +1,5 @@
-"""The rules of the contract, one check per rule. A check raises Wrong, or Skipped if it cannot run.
+"""The rules of the contract, one check per rule. A check raises Wrong if the rule is broken, or Skipped if the check
+cannot run.
 
 `FAST` checks need only the sample. `SLOW` checks need a slow sample, whose work takes more than twice `--cadence`.
 `STOPPED` checks stop the service.
@@ -80,7 +81,7 @@ async def lanes(bench: Bench) -> None:
 async def heartbeats_end(bench: Bench) -> None:
     """Checks that no HEARTBEAT follows the RESULT of an attempt.
 
-    The check reads the replies of all attempts so far. It waits until the first RESULT is 1.5 measured heartbeat
+    The check reads the replies of all attempts so far. The check waits until the first RESULT is 1.5 measured heartbeat
     intervals old, or `--cadence` seconds if no interval was measured.
     """
     attempts = [_after_result(replies) for replies in bench.of_attempts()]
@@ -361,7 +362,7 @@ _ENOUGH_S = 0.5
 
 
 def _after_result(replies: list[Reply]) -> list[Reply]:
-    """Returns the RESULT of an attempt and all later replies; [] if there is no RESULT."""
+    """Returns the RESULT of an attempt and all later replies, or [] if there is no RESULT."""
     first = next((number for number, each in enumerate(replies) if each.body["type"] == "RESULT"), len(replies))
     return replies[first:]
 

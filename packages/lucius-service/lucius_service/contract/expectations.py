@@ -69,13 +69,13 @@ def expect(expected: Any, actual: Any, what: str) -> None:
 
 
 def uri_of(body: Json, name: str) -> str | None:
-    """Returns the URI of a reference, which can be an object or a string; None without a URI."""
+    """Returns the URI of a reference, which can be an object or a string, or None without a URI."""
     reference = body.get(name)
     uri = reference.get("uri") if isinstance(reference, dict) else reference
     return uri if isinstance(uri, str) and urlsplit(uri).scheme else None
 
 
 def trace_id(body: Json) -> str | None:
-    """Returns the trace id of `traceparent`; None if `traceparent` is missing or malformed."""
+    """Returns the trace id of `traceparent`, or None if `traceparent` is missing or malformed."""
     parts = str(body.get("traceparent") or "").split("-")
     return parts[1] if len(parts) == 4 else None

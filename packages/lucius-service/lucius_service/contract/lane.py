@@ -38,7 +38,7 @@ class Lane:
         reply_subscription: str,
         take: Callable[[bytes, int, int], None],
     ) -> Lane:
-        """Opens the links; `stack` closes them.
+        """Opens the links, which `stack` closes.
 
         `take` gets the body of each reply, the number of the lane and the sequence number of the message. Raises
         ServiceBusError, ValueError, OSError, TimeoutError if the bus does not respond or has no such lane.
@@ -71,7 +71,7 @@ class Lane:
             await self._sender.send_messages(message)
 
     async def messages(self, *, dead: bool) -> list[ServiceBusReceivedMessage]:
-        """Returns the messages in the service's subscription or its dead-letter queue, including locked ones."""
+        """Returns the messages in the service's subscription or its dead-letter queue, including locked messages."""
         async with self._turn:
             found: list[ServiceBusReceivedMessage] = []
             # page by page, since a queue of earlier runs may be long

@@ -1,4 +1,4 @@
-"""Runs the checks and reports them: as a table, as JSON or as JUnit XML."""
+"""Runs the checks and reports their results as a table, as JSON or as JUnit XML."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """An append-only file next to the database, for changes that are too frequent for a transaction each (decision 0008).
 
 A delivery counts when its lock ends in any way. So its count must be stored before the receiver has the message. A
-completed message is removed, and a sent message uses a number. A transaction costs twenty microseconds. A line at the
-end of a file costs one microsecond, and also survives the process.
+completed message is removed, and a sent message uses a number.
+
+A transaction costs twenty microseconds. A line at the end of a file costs one microsecond, and also survives the
+process.
 
 Each line is JSON. The last line about a message or entity is valid:
 
