@@ -14,7 +14,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class _Handed(TyperGroup):
-    """Forwards all arguments to a module of the checkout, which defines the options."""
+    """A command that forwards all arguments to a module of the checkout, which defines the options."""
 
     #: the module, with `HELP`, `add_arguments(parser)` and `run(args) -> int`
     module = ""

@@ -28,7 +28,7 @@ class EmbeddingPayload(BaseModel):
 
 
 class EmbeddingStep:
-    """Splits text into passages and embeds the passages."""
+    """The EMBEDDING step, which splits text into passages and embeds the passages."""
 
     step_type = "EMBEDDING"
     result_name = "embedding/vectors.json"

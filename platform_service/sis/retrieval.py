@@ -58,7 +58,7 @@ class _Asked:
 
 
 class Retrieval:
-    """Searches one document."""
+    """The search in one document."""
 
     def __init__(self, text: EmbeddedText, embedder: Embedder) -> None:
         self._text = text

@@ -46,7 +46,7 @@ class SisPayload(BaseModel):
 
 
 class SisStep:
-    """Answers questions from a document, with citations."""
+    """The SIS step, which answers questions from a document, with citations."""
 
     step_type = "SIS"
     result_name = "sis/result.json"

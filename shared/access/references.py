@@ -124,7 +124,7 @@ def _holds_credential(value: Any) -> bool:
 
 
 def _assigned(text: str) -> list[str]:
-    """Returns the names that a query or a connection string assigns values to."""
+    """Returns the names to which a query or a connection string assigns values."""
     return [unquote(part.partition("=")[0]) for part in _BETWEEN.split(text) if "=" in part]
 
 

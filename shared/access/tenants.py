@@ -119,7 +119,7 @@ def _leaves_groups_out(claims: Mapping[str, Any]) -> bool:
 
 
 def _check_is_not_everybodys(claims: Mapping[str, Any], claim: str) -> None:
-    """Raises TenantMissing for a public client, whose id would be one tenant for all its callers."""
+    """Raises TenantMissing for a public client, whose id is the same for all its callers."""
     if known := next((name for id_ in values_of(claims.get(claim)) if (name := public_client(id_))), None):
         raise TenantMissing(f"its claim {claim} is the id of {known}, a public client; {_OTHER_WAYS}")
     if claim in APP_CLAIMS and any(str(claims.get(proof)) == "0" for proof in _PROOF_CLAIMS):

@@ -86,7 +86,8 @@ class Explanation(Response):
 
 
 def cite(event: Event) -> tuple[TableRow, ...]:
-    """Returns the transition rows that the event used, first for its step, then for its job. Empty if no state changed.
+    """Returns the transition rows that the event used, first for its step, then for its job. Returns no rows if no
+    state changed.
 
     Raises LookupError or ValueError for a row that the tables do not have.
     """
@@ -126,11 +127,11 @@ def explain(
 ) -> Explanation:
     """Explains the condition that the job waits for, and the effect of each possible next event.
 
-    `last` is the event of the job's last transition. `standing` is the job's queue position, None if the job is in no
-    queue. `missing` has the job's dependencies that have not ended.
+    `last` is the event of the job's last transition. `standing` is the job's queue position, or None if the job is in
+    no queue. `missing` has the job's dependencies that have not ended.
 
-    `directives_ahead` is the number of directives ahead of the job's own on the bus, `MAX_SHOWN` for any larger number.
-    `directives_ahead` is None if the job's directive is not on the bus, or if the lane was not read.
+    `directives_ahead` is the number of directives ahead of the job's own on the bus, or `MAX_SHOWN` for any larger
+    number. `directives_ahead` is None if the job's directive is not on the bus, or if the lane was not read.
     """
     job = record.job
     step = next(iter(record.open_steps), None)
@@ -192,7 +193,7 @@ def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
 
 
 def _brought_here(last: Event) -> Move:
-    """Returns the last transition: its EVENT row, and the rows of the transition tables that decided it."""
+    """Returns the last transition: its EVENT row, and the rows of the transition tables that decided the transition."""
     return Move.of(last, at=_seconds(last.at), stepId=last.step_id, rows=list(cite(last)))
 
 

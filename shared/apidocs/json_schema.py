@@ -40,7 +40,7 @@ def schemas(
     models: Sequence[tuple[type[BaseModel], Literal["read", "write"]]],
     ref_template: str = "#/components/schemas/{model}",
 ) -> JsonObject:
-    """Returns the schema of every model, and of the models that these refer to, by model name."""
+    """Returns the schema of every model, and of the models to which these models refer, by model name."""
     modes: dict[str, JsonSchemaMode] = {"read": "serialization", "write": "validation"}
     by_model, whole = models_json_schema(
         [(model, modes[way]) for model, way in models], ref_template=ref_template, schema_generator=_Plain

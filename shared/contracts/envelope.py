@@ -83,7 +83,7 @@ _LabelName = Annotated[str, AfterValidator(_one_line), Field(max_length=_MAX_LAB
 
 
 def _few_labels(value: Any) -> Any:
-    """Refuses too many labels, before the model would report each invalid label."""
+    """Refuses more than `MAX_LABELS` labels, before the model reports each invalid label."""
     if isinstance(value, dict) and len(value) > MAX_LABELS:
         raise ValueError(f"must have at most {MAX_LABELS} labels")
     return value

@@ -12,7 +12,7 @@ from shared.core.jobs.backlog import LaneLook
 
 
 class DirectivePublisher(Protocol):
-    """Publishes directives to their topics."""
+    """The publisher of directives to their topics."""
 
     async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
         """Publishes the directive to the topic of its lane. Time to live None means the topic's default. Raises
@@ -49,7 +49,7 @@ class AdmissionCalls(Protocol):
 
 
 class Lanes(Protocol):
-    """Reads messages that wait on a lane, without receiving them."""
+    """The messages that wait on a lane, read without receiving the messages."""
 
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
         """Returns the oldest replies on the lane, from a read that started at `since` or later. Raises BusUnavailable.
@@ -89,7 +89,7 @@ class DeadReplies(Protocol):
     """Replies that no function reads, by lane. Lane None means the replies in the queue that the lanes share."""
 
     async def waiting(self, lane: int | None) -> int:
-        """Returns the number of waiting messages, up to a limit of the adapter. Receives none. Raises
+        """Returns the number of waiting messages, up to a limit of the adapter. Receives no message. Raises
         BusUnavailable.
         """
 

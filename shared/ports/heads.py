@@ -24,7 +24,9 @@ class Completed:
 
 
 class Heads(Protocol):
-    """Heads. `shared.operations.events.feed_writer` writes them with the feed. Each method raises LedgerUnavailable."""
+    """Heads, which `shared.operations.events.feed_writer` writes with the feed. Each method raises
+    LedgerUnavailable.
+    """
 
     async def list_days(
         self, tenant: str, first: date, last: date, *, after: str = "", limit: int
@@ -39,4 +41,4 @@ class Heads(Protocol):
     async def read_completed(self, tenant: str) -> Completed: ...
 
     async def write_completed(self, tenant: str, completed: Completed) -> Completed:
-        """Writes the state under the row's ETag, and returns it with the new ETag. Raises Conflict."""
+        """Writes the state under the row's ETag, and returns the state with the new ETag. Raises Conflict."""

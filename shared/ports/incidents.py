@@ -67,7 +67,7 @@ class Incidents(Protocol):
         """Returns the open incident without a job of that kind and subject."""
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
-        """Closes an incident and returns it. Returns an incident that is no longer open unchanged.
+        """Closes and returns an incident. Returns an incident that is no longer open unchanged.
 
         An incident without a job leaves the list of open incidents in the same transaction. With `stays`, the incident
         stays in the list as a closed incident. Raises Contended.

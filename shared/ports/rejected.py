@@ -1,7 +1,7 @@
 """Messages that no job accepted: their ids and their store.
 
 An id is made from the message, so every delivery of a message is one row. The id includes the time, so the row is found
-without a search: newest first within the partition of its day.
+without a search. The rows of a day are in one partition, newest first.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def counted_as(caller: Caller) -> str | None:
 
 
 class LongPoll:
-    """Delays responses while the `waiters` of this process have room."""
+    """The delay of responses, while the `waiters` of this process are not full."""
 
     def __init__(self, waiters: Waiters | None = None) -> None:
         self._waiters = waiters or Waiters()

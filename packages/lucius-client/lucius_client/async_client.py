@@ -174,7 +174,9 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.protocol(name))
 
     async def protocol_versions(self, name: str) -> ProtocolVersions:
-        """Returns every version of a protocol that the app has loaded, with the jobs in flight on each."""
+        """Returns every version of a protocol that the app has loaded, with the number of jobs in flight on each
+        version.
+        """
         return await self._call(calls.protocol_versions(name))
 
     async def explain(self, job_id: str) -> Explanation:
@@ -264,7 +266,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     ) -> Replay:
         """Runs an ended job again from its first step, as a new job. `mode` is `rerun` or `compare`.
 
-        Idempotent by `key`, or without `key` by the arguments. A repeated call returns the same new job.
+        Idempotent: a call with the same `key`, or without `key` with the same arguments, returns the same new job.
         """
         return await self._call(replay_calls.replay(job_id, reason, mode, priority, key))
 

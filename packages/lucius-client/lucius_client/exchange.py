@@ -1,7 +1,7 @@
 """Actions of a client and their results: requests, pauses and responses (no I/O).
 
-The modules `retry` and `series` decide: their generators yield a `Request` or a `Pause`. A client sends or sleeps, and
-returns the outcome to the generator. This way both clients share every decision.
+The generators of the modules `retry` and `series` yield a `Request` or a `Pause`. A client sends or sleeps, and returns
+the outcome to the generator. This way both clients share every decision.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Response:
 
     @property
     def retry_after_s(self) -> float | None:
-        """Returns `Retry-After` in seconds, also if the header has a date (RFC 9110 10.2.3). Returns None if missing or
-        malformed.
+        """Returns `Retry-After` in seconds, also if the header has a date (RFC 9110 10.2.3). Returns None if the header
+        is missing or malformed.
         """
         header = self.header("Retry-After")
         if header is None:

@@ -25,10 +25,10 @@ _CROWDED_S = 5.0
 
 
 class Which(TypedDict, total=False):
-    """Selects events, and the range of the feed. An omitted field matches everything.
+    """The selection of events, and the range of the feed. An omitted field matches everything.
 
-    `cursor_file` stores the position. `after` overrides the stored position: a cursor, `earliest` or `latest`. Default:
-    the first retained event. If `follow` is False, the events stop at the last event of the feed.
+    `cursor_file` stores the position. `after` is a cursor, `earliest` or `latest`, and overrides the stored position.
+    Default: the first retained event. If `follow` is False, the events stop at the last event of the feed.
 
     `tenant_id` is for operators of all tenants. `types` are names such as `job.completed`. `label` is `key:value`.
     `terminal` selects only events that end a job.
@@ -62,7 +62,7 @@ async def async_events(client: AsyncClient, **which: Unpack[Which]) -> AsyncIter
 
 
 class Feed(Series[PublicEvent]):
-    """Fetches pages of a feed by long polls, and reads and writes the cursor file.
+    """A reader of a feed, which fetches pages by long polls, and reads and writes the cursor file.
 
     With `keeps` False, only `store` writes the file.
     """

@@ -232,5 +232,7 @@ class Governance(ABC):
         return self._call(overview_calls.routing(tenant, doc_id, mode))
 
     def sources(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[SeenSource]:
-        """Lists the sources that a tenant's jobs named, with the first job of each and the hour of the last use."""
+        """Lists the sources that a tenant's jobs named, with the first job of each source, and the hour of its last
+        use.
+        """
         return self._iterate(series.sources(tenant, limit, self._retries))

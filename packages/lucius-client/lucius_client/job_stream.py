@@ -22,7 +22,7 @@ EVENT_STREAM = "text/event-stream"
 
 
 class JobEvents(Series[Event]):
-    """Yields the events of a job after `after` (`earliest`, `latest` or an id of its stream), until the job has ended.
+    """The events of a job after `after` (`earliest`, `latest` or an id of its stream), until the job has ended.
 
     `next` returns the events of one response, each once and in order. `next` waits for the first event, and returns no
     events after `LONG_POLL_S` seconds. Raises NotLucius if the response is not a stream.

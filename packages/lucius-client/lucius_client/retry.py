@@ -15,9 +15,9 @@ class Retries:
     """The number of retries and the waits between them, after 429, 500, 502, 503, 504 or no response.
 
     The wait is a random part of a time that doubles with each attempt ("full jitter",
-    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). If the API sends `Retry-After`, the wait
-    is added to that time. Every request can be retried, since reads change nothing, controls are idempotent, and a
-    submit has an idempotency key.
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). If the API sends `Retry-After`, this
+    random part is added to the seconds of the header. Every request can be retried, since reads change nothing,
+    controls are idempotent, and a submit has an idempotency key.
     """
 
     #: maximum number of requests; 1: no repetition

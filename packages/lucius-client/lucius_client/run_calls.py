@@ -28,7 +28,7 @@ def run_artifact_link(job_id: str, name: str, attempt: int | None) -> Call[Artif
 
 
 class RunLog(Series[bytes]):
-    """Reads the log of a run from the beginning, each byte once. With `follow`, reads until the run has ended.
+    """The log of a run from the beginning, each byte once. With `follow`, the log ends after the run has ended.
 
     Repeats a failed request from the same position, so the log is complete after a restart of the API.
     """

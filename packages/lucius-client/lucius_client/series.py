@@ -62,7 +62,7 @@ class Series(ABC, Generic[T]):
 
 
 class Lines(Series[M]):
-    """Fetches the items of a list page by page.
+    """The items of a list, fetched page by page.
 
     `key` is the field of the response with the items. `limit` is the maximum number of items, or None for all items.
     `paged` is False if the route has no pages. `next` raises NotLucius if a response has another form.
@@ -174,7 +174,7 @@ def rejected(tenant: str | None, day: date | None, limit: int | None, retries: R
 
 
 class Pages(Series[dict[str, Any]]):
-    """Fetches pages of a list as plain JSON, for content that is signed or hashed as sent."""
+    """The pages of a list as plain JSON, for content that is signed or hashed as sent."""
 
     def __init__(self, path: str, query: Mapping[str, Any], retries: Retries) -> None:
         self._path = path
@@ -190,7 +190,7 @@ class Pages(Series[dict[str, Any]]):
 
 
 class Sums(Series[ReceiptSums]):
-    """Fetches the sums of a tenant's jobs, one page per request."""
+    """The sums of a tenant's jobs, one page per request."""
 
     def __init__(self, query: Mapping[str, Any], retries: Retries) -> None:
         self._query = dict(query)
@@ -205,7 +205,7 @@ class Sums(Series[ReceiptSums]):
 
 
 class Changes(Series[Job]):
-    """Fetches a job as it is now and after each change, until the job has ended.
+    """The present state of a job, and its state after each change, until the job has ended.
 
     The requests are long polls of up to `LONG_POLL_S` seconds. The API returns 304 if the job did not change. With
     `until`, each request waits until the job is `admitted` or `ended`.

@@ -1,4 +1,4 @@
-"""A blob to which one process at a time appends. Synchronous, for worker threads."""
+"""A blob to which one process at a time appends. Its methods are synchronous, for worker threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AppendBlob:
         self.size = 0
 
     def create(self, content_type: str) -> bool:
-        """Creates the blob, or opens an existing one and returns `False`. Raises StepFailed."""
+        """Creates the blob and returns `True`, or opens an existing blob and returns `False`. Raises StepFailed."""
         with storage_faults():
             try:
                 self._create(content_type)

@@ -99,7 +99,7 @@ class _Channel:
 
 
 class _ChildWatch:
-    """Forwards reports of the work to the parent."""
+    """A `Watch` that forwards reports of the work to the parent process."""
 
     def __init__(self, number: int, channel: _Channel) -> None:
         self._number = number

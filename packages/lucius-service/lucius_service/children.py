@@ -146,7 +146,7 @@ class _StepBug(Exception):
 
 
 class ChildWorker:
-    """Runs attempts in `size` children."""
+    """A worker that runs attempts in `size` child processes."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -28,7 +28,9 @@ _GOES_ON = ("QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED")
 
 
 class HttpReplySender:
-    """Posts replies with the attempt's token. A response can have a new token, which the next reply uses."""
+    """A sender that posts replies with the attempt's token. A response can have a new token, which the next reply
+    uses.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, bus: ReplySender) -> None:
         self._session = session

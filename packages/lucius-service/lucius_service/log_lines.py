@@ -39,8 +39,8 @@ def attempt_ids(directive: Directive) -> dict[str, dict[str, Any]]:
 
 
 class JsonLines(logging.Formatter):
-    """Formats records as JSON with `time`, `level`, `service` and `message`, the ids of the attempt, and `exception`
-    with a stack trace.
+    """A formatter of log records as JSON with `time`, `level`, `service` and `message`, the ids of the attempt, and
+    `exception` with a stack trace.
     """
 
     def __init__(self, service: str) -> None:

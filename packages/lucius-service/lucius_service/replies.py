@@ -41,7 +41,7 @@ class Sent:
 
 
 class ReplySender(Protocol):
-    """Sends replies, over the bus or HTTP."""
+    """A sender of replies, over the bus or over HTTP."""
 
     async def send(self, directive: Directive, reply: dict[str, Any]) -> Sent:
         """Sends a reply with one try."""
@@ -135,8 +135,8 @@ def _reply(kind: str, directive: Directive) -> dict[str, Any]:
 
 
 class BusReplySender:
-    """Publishes replies to the topic `{prefix}{lane}`. Each lane has its own sender and connection, which the SDK opens
-    in half a second.
+    """A sender of replies to the topic `{prefix}{lane}`. Each lane has its own sender and connection, which the SDK
+    opens in half a second.
     """
 
     def __init__(self, client: ServiceBusClient, prefix: str) -> None:

@@ -80,7 +80,7 @@ def publish_result(directive: Directive, result: dict[str, Any], workspace: Work
 
 
 class ResultStore:
-    """Stores the RESULT of each attempt, so that a duplicate gets the same RESULT and its work is not repeated (R6).
+    """The store of the RESULT of each attempt, so that a duplicate gets the same RESULT without repeated work (R6).
 
     A RESULT is stored before its publication, survives a restart, and is visible to all replicas. A successful RESULT
     is metadata of the blob `result_name`, since a change of metadata costs less than a write. Any other RESULT, and a
@@ -113,7 +113,7 @@ class ResultStore:
             yield record
 
     def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores `result` and returns it. If the blob `.attempt/{key}.json` exists, returns its RESULT instead.
+        """Stores and returns `result`. If the blob `.attempt/{key}.json` exists, returns its RESULT instead.
 
         Raises ValueError if that blob is not the attempt's RESULT.
         """

@@ -1,4 +1,4 @@
-"""Runs a step again as a recorded attempt ran it, over local files: without bus, storage and API."""
+"""Runs the step of a recorded attempt again, over local files, without bus, storage and API."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class _HeldMessage:
 
 
 class LaneConsumer:
-    """Receives the directives of one lane and settles their messages."""
+    """The consumer of one lane, which receives directives and settles their messages."""
 
     def __init__(
         self,

@@ -17,7 +17,9 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Watch(Protocol):
-    """Receives reports of the work's progress, and signals its cancellation. Thread-safe."""
+    """The link between the work and its attempt. A `Watch` takes reports of progress, and signals the cancellation of
+    the work. Thread-safe.
+    """
 
     def report(self, progress: float, note: str) -> None: ...
 

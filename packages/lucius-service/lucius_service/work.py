@@ -42,7 +42,7 @@ def work(step: Step, directive: Directive, workspace: Workspace, watch: Watch) -
 
 
 class Worker(Protocol):
-    """Runs the work of attempts. Cancelling `run` ends the work, by force if necessary."""
+    """A runner of the work of attempts. Cancelling `run` ends the work, by force if necessary."""
 
     async def start(self) -> None:
         """Prepares the step. Raises errors of the step."""
@@ -57,7 +57,9 @@ class Worker(Protocol):
 
 
 class ThreadWorker:
-    """Runs each attempt on its own thread. A thread cannot be killed, so work that does not stop is left running."""
+    """A worker that runs each attempt on its own thread. A thread cannot be killed, so work that does not stop
+    continues to run.
+    """
 
     def __init__(self, step: Step, workspace: Workspace) -> None:
         self._step = step

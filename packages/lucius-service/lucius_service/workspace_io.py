@@ -1,4 +1,4 @@
-"""Reads inputs, writes artifacts and copies results, as blobs. Synchronous, for worker threads."""
+"""Reads inputs, writes artifacts and copies results, as blobs. The methods are synchronous, for worker threads."""
 
 from __future__ import annotations
 

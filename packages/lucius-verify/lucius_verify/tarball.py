@@ -53,7 +53,7 @@ def place(name: str) -> tuple[int, str]:
 
 
 class Tarball:
-    """Reads the members of a file, one after another. Raises Unreadable."""
+    """A reader of the members of a file, one after another. Methods raise Unreadable."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -113,8 +113,8 @@ class Tarball:
             yield chunk
 
     def rows(self) -> Iterator[bytes]:
-        """Yields the lines of the member without their ends. Raises Unreadable for a line that is too long or has
-        no end.
+        """Yields the lines of the member without line breaks. Raises Unreadable for a line that is too long or has no
+        end.
         """
         rest, row = b"", 0
         for chunk in self.chunks():

@@ -33,8 +33,8 @@ class Reach:
         check_seen(self.sees(tenant))
 
     def check_move(self, tenant: str | None) -> None:
-        """Raises TenantForbidden for a tenant that the request can only read, and PermissionError for a tenant that it
-        cannot read.
+        """Raises TenantForbidden for a tenant that the request can only read, and PermissionError for a tenant that the
+        request cannot read.
         """
         _check_move(may_move=self._caller.may_move(tenant), may_see=self._caller.may_see(tenant))
 
@@ -53,7 +53,7 @@ class Reach:
         _check_move(may_move=caller.moves_all or is_own, may_see=caller.sees_all or is_own)
 
     def only(self, tenant: str | None) -> str | None:
-        """Returns the tenant that a list is restricted to. None means no restriction."""
+        """Returns the tenant to which a list is restricted, or None for an unrestricted list."""
         if self.sees(None):
             return tenant
         own = self._caller.tenant

@@ -118,7 +118,9 @@ async def _peek(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusRece
 
 
 def _body(message: ServiceBusReceivedMessage) -> bytes:
-    """Returns the body. An AMQP value, which no reply has, is returned as text, so that it can be quarantined."""
+    """Returns the body. An AMQP value, which no reply has, is returned as text, so that the message can be
+    quarantined.
+    """
     if message.body_type is AmqpMessageBodyType.DATA:
         return b"".join(message.body)
     return str(message).encode()

@@ -128,18 +128,16 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
 
 
 def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[RowOperation]:
-    """Returns the operation that writes the key of a job's DUE row into the job's WAIT row. No operation if the job
-    does not wait.
-
-    The process that admits the job then deletes the DUE row.
+    """Returns the operation that writes the key of a job's DUE row into the job's WAIT row. Returns no operation if the
+    job does not wait. The process that admits the job then deletes the DUE row.
     """
     row = _wait_row_of(place)
     return [merge_row({**row_at(partition, row), "due_at": check_at})] if row is not None else []
 
 
 def back_in_line(active: ActiveRow) -> list[RowOperation]:
-    """Returns the operations that insert the missing WAIT row of a job in its queue again. No operations if the job
-    does not wait.
+    """Returns the operations that insert the missing WAIT row of a job in its queue again. Returns no operations if the
+    job does not wait.
 
     The transaction fails if ACTIVE was changed.
     """
@@ -152,7 +150,7 @@ def back_in_line(active: ActiveRow) -> list[RowOperation]:
 
 
 def leaves_line(partition: str, place: Place | None) -> list[RowOperation]:
-    """Returns the operation that deletes the job's WAIT row. No operation if the job does not wait."""
+    """Returns the operation that deletes the job's WAIT row. Returns no operation if the job does not wait."""
     row = _wait_row_of(place)
     return [delete_row(partition, row)] if row is not None else []
 

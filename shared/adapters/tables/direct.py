@@ -1,4 +1,5 @@
-"""Rows over HTTP without the SDK: the calls that every job makes, with less CPU than through the SDK (R45).
+"""Rows over HTTP without the SDK, for the calls that every job makes. The calls use less CPU than through the SDK
+(R45).
 
 The module uses one pool of connections and the SDK's rules (`azure.core.pipeline.policies.RetryPolicy`) for the number
 of tries and for errors without another try. `LUCIUS_TABLE_TRANSPORT=sdk` uses the SDK instead.
@@ -64,7 +65,7 @@ class _Credential(Protocol):
 
 
 class _AccountKey:
-    """Signs requests with the account's key
+    """The signer of requests with the account's key
     (https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key).
     """
 
@@ -84,7 +85,7 @@ class _AccountKey:
 
 
 class _Token:
-    """Uses a bearer token, cached until 300 s before the token expires."""
+    """The bearer token of requests, cached until 300 s before the token expires."""
 
     def __init__(self, credential: AsyncTokenCredential) -> None:
         self._credential = credential

@@ -167,7 +167,7 @@ class TablesDirectory:
 
 
 async def _repeat(attempt: Callable[[], Awaitable[None]]) -> None:
-    """Calls `attempt` until no concurrent write refuses it. Raises Contended after `_MAX_RACES` calls."""
+    """Calls `attempt` until no concurrent write refuses the attempt. Raises Contended after `_MAX_RACES` calls."""
     for race in range(_MAX_RACES):
         try:
             return await attempt()

@@ -110,7 +110,7 @@ class TablesExports:
             return False
 
     async def _current(self, now: datetime) -> Manifest:
-        """Returns the export of the day, or an incomplete one of this release."""
+        """Returns the export of the day, or an incomplete export of this release."""
         names = await self._own()
         if names:
             try:

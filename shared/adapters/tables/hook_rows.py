@@ -73,7 +73,7 @@ def hook_of(row: Mapping[str, Any]) -> Hook:
 
 
 def delivery_key(delivery: Delivery) -> str:
-    """Returns the key of the delivery's row: PENDING while the delivery waits, DELIVERY after it ended."""
+    """Returns the key of the delivery's row: PENDING while the delivery waits, DELIVERY after the delivery ended."""
     key = pending_row if delivery.state is DeliveryState.PENDING else delivery_row
     return key(delivery.hook_id, delivery.number, delivery.name)
 

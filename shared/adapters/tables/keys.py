@@ -246,7 +246,7 @@ def dead_row(ended_at: datetime, job_id: str) -> str:
 
 
 def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
-    """Returns a key that sorts INCIDENT rows, and rows that name them, newest first.
+    """Returns a key that sorts INCIDENT rows, and rows that name INCIDENT rows, newest first.
 
     The key has whole milliseconds, as in an incident's id.
     """

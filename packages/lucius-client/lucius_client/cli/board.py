@@ -92,7 +92,7 @@ class Line:
 
 
 class Board:
-    """Shows the progress of jobs by label, as a context manager."""
+    """The display of the progress of jobs by label, as a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -24,7 +24,7 @@ _STEP_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
 
 class NotMade(Exception):
-    """A service that was not created. No file was written. The message is one line."""
+    """No service was created, and no file was written. The message is one line."""
 
 
 @dataclass(frozen=True)

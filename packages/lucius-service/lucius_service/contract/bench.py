@@ -178,7 +178,9 @@ class Bench:
             raise NotRun(f"--callback {url} cannot be served ({_line(error)})") from None
 
     def of(self, directive: Json, *kinds: str) -> list[Reply]:
-        """Returns the replies so far to the directive's job on its lane, in order, of the types `kinds` or of all."""
+        """Returns the replies so far to the directive's job on its lane, in order. `kinds` limits the types of
+        replies.
+        """
         return [
             each
             for each in self.anywhere(directive)
@@ -267,7 +269,7 @@ class Bench:
         }
 
     async def send(self, directive: Json | bytes, message_id: str = "", time_to_live_s: float | None = None) -> None:
-        """Sends the directive as a new message, so that the topic does not drop it as a duplicate."""
+        """Sends the directive as a new message, so that the topic does not drop the message as a duplicate."""
         body = directive if isinstance(directive, bytes) else json.dumps(directive).encode()
         fields = directive if isinstance(directive, dict) else {}
         lane = fields.get("lane", self.options.lane)

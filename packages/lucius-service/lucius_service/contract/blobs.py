@@ -1,4 +1,6 @@
-"""The blob account in a verification: contents, and blobs written since the start. Synchronous, for threads."""
+"""The blob account in a verification: contents, and blobs written since the start. The methods are synchronous, for
+worker threads.
+"""
 
 from __future__ import annotations
 
