@@ -1,7 +1,7 @@
 """Checks that texts for users follow the rules of docs/contributing/words.md (`make lint`).
 
 No text has a refused phrase, a label such as "None: unlimited", a sentence of more than 25 words or a paragraph of more
-than 4 sentences. No docstring begins with a question word.
+than 4 sentences. No docstring begins with a question word. The docstring of a function begins with a verb.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from scripts.shown_texts import ROOT, shown_texts
+from scripts.shown_texts import ROOT, function_docstrings, shown_texts
 
 #: words in a sentence, at most; code counts as none, a link as its text
 WORDS = 25
 #: sentences in a paragraph, an item of a list or a cell of a table, at most
 SENTENCES = 4
 _OPENINGS = '^ *"""((How|What|Where|Who)(ever)?|Whether|Which|Whose|Why|Nobody|Somebody) '
+_VERB = re.compile(r"[A-Z][\w-]*s\b")
 _LABEL = re.compile(r"(?:^|[.;(|] )(?:None|[Nn]ull|[Ee]mpty|[Uu]nset|[Ww]ithout it|-?[01]): ")
 _CODE = re.compile(r"`[^`\n]*`")
 _TAG = re.compile(r"<[^>]*>")
@@ -57,6 +58,11 @@ def main() -> int:
     """Prints the findings. Returns 1 if any finding exists, else 0."""
     refused = refused_phrases((ROOT / "docs" / "contributing" / "words.md").read_text("utf-8"))
     wrong = [f"{name}:{line}: {each}" for name, line, text in shown_texts() for each in findings(text, refused)]
+    wrong += [
+        f"{name}:{line}: begin with a verb such as 'Returns': {text.splitlines()[0]}"
+        for name, line, text in function_docstrings()
+        if not _VERB.match(text)
+    ]
     openings = ["git", "grep", "-nE", _OPENINGS, "--", "*.py"]
     wrong += subprocess.run(openings, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
     print(*wrong, sep="\n", end="\n" if wrong else "")

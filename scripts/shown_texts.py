@@ -1,4 +1,4 @@
-"""Texts of the repository that users read, as `scripts/plain_english.py` checks them."""
+"""Texts of the repository that people read, as `scripts/plain_english.py` checks them."""
 
 from __future__ import annotations
 
@@ -11,33 +11,44 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-#: pages for users, and modules whose strings are shown to them: help, log lines, metrics, settings, reasons
-_PAGES = ("README.md", "docs/index.md", "docs/start", "docs/guides", "docs/reference", "docs/explanation")
+#: pages, public docstrings, the API and parameters, except tests, decisions and a page of refused words
+_NAMES = ("*.md", "*.py", "infra/*.bicep", "docs/openapi.json")
+_OUT = (":!tests", ":!docs/decisions", ":!docs/contributing/words.md")
+#: the command line; docstrings of its functions are help, which is imperative
+_COMMANDS = "packages/lucius-client/lucius_client/cli"
+#: modules whose strings are shown to users: help, log lines, metrics, settings, reasons
 _MODULES = (
-    "packages/lucius-client/lucius_client/cli",
-    *(f"shared/{name}.py" for name in ("settings", "access_settings", "store_settings")),
+    _COMMANDS,
+    *(f"shared/{name}.py" for name in ("settings", "access_settings", "store_settings", "setting_contradictions")),
     *(f"shared/{name}refusals.py" for name in ("", "archive_", "audit_", "webhook_")),
-    "shared/setting_contradictions.py",
     *("shared/telemetry/lines.py", "shared/telemetry/metric_table.py", "shared/core/jobs/reasons.py"),
 )
 #: folders whose errors are details of problems, or messages to an operator
 _RAISING = ("shared", "triggers")
-#: packages with public docstrings
-_PACKAGES = tuple(f"packages/lucius-{name}" for name in ("client", "service", "checkout"))
-_DOCUMENT = "docs/openapi.json"
 _BICEP = re.compile(r"^@(?:sys\.)?description\('(?:''(.*?)''|((?:[^'\\]|\\.)*))'\)", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 
 
 def shown_texts() -> Iterator[tuple[str, int, str]]:
     """Yields the file, the line (0 in a document of JSON) and each text, once for each file."""
-    pages = (f"{each}/*.md" if "." not in each else each for each in _PAGES)
-    python = (f"{each}/*.py" for each in (*_RAISING, *_PACKAGES))
-    names = ["git", "ls-files", *pages, *_MODULES, *python, _DOCUMENT, "infra/*.bicep"]
-    files = subprocess.run(names, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    for name in sorted(set(files)):
+    for name in _files(*_NAMES):
         found = {text: line for line, text in reversed(list(_texts(name, (ROOT / name).read_text("utf-8"))))}
         yield from ((name, line, text) for text, line in found.items())
+
+
+def function_docstrings() -> Iterator[tuple[str, int, str]]:
+    """Yields the file, the line and the docstring of each public function, except properties and commands."""
+    for name in _files("*.py", f":!{_COMMANDS}"):
+        for node in ast.walk(ast.parse((ROOT / name).read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                decorators = " ".join(map(ast.unparse, node.decorator_list))
+                if (text := ast.get_docstring(node)) and not re.search("property|command", decorators):
+                    yield name, node.body[0].lineno, text
+
+
+def _files(*patterns: str) -> list[str]:
+    names = ["git", "ls-files", *patterns, *_OUT]
+    return subprocess.run(names, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
 def _texts(name: str, source: str) -> Iterator[tuple[int, str]]:
@@ -49,8 +60,7 @@ def _texts(name: str, source: str) -> Iterator[tuple[int, str]]:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Raise):
                     yield from _strings(node)
-        if name.startswith(_PACKAGES):
-            yield from _docstrings(tree)
+        yield from _docstrings(tree)
     elif name.endswith(".json"):
         yield from ((0, text) for text in _described(json.loads(source)))
     elif name.endswith(".bicep"):

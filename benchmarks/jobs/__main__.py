@@ -1,10 +1,16 @@
 """`python -m benchmarks.jobs [PART ...]`: cost and duration of jobs, with the whole app on the local stack.
 
-Parts: `counts` (requests, messages, episodes, executions and CPU per job), `floor` (the same work without LUCIUS),
-`latency` (one at a time, at 5 jobs per second, at saturation), `backlog` (jobs posted while no service runs), `growth`
-(with waiting jobs; a job with a long history), `hosts` (table requests with one and with four processes of the app),
-`events` (age of events at their readers), `gates` (ends and creations per second of one tenant with a quota),
-`dashboard` (paint, data and frames in a browser). Services reply immediately. Each part starts its own stacks.
+Each part starts its own stacks, in which services reply immediately:
+
+- `counts`: requests, messages, episodes, executions and CPU per job
+- `floor`: the same work without LUCIUS
+- `latency`: one job at a time, 5 jobs per second, and saturation
+- `backlog`: jobs posted while no service runs
+- `growth`: jobs beside waiting jobs, and a job with a long history
+- `hosts`: table requests with one and with four processes of the app
+- `events`: age of events at their readers
+- `gates`: ended and created jobs per second of one tenant with a quota
+- `dashboard`: paint, data and frames in a browser
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 The services reply with an ACK on receipt and the RESULT immediately after the ACK, so that only LUCIUS is measured. The
 services receive as the service SDK does. Steps with a `!` before their name get an ACK only: their jobs wait until a
-command requests the RESULT. The services read LUCIUS's lanes. With PREFIX they read the queues PREFIX-STEP, and reply
-to the queue PREFIX-replies.
+command requests the RESULT.
+
+The services read LUCIUS's lanes. With PREFIX the services read the queues PREFIX-STEP, and reply to the queue
+PREFIX-replies.
 
 Commands are lines on stdin: `report` writes the directives since the last report as a line of JSON. `finish JOB` sends
 the RESULT that JOB waits for.

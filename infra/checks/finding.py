@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One fault: its file and line (from 1; 0: the file as a whole), and the rule that found it."""
+    """One fault with its file, its line and the rule that found it. Lines count from 1; line 0 is the whole file."""
 
     path: Path
     line: int
