@@ -76,9 +76,9 @@ class AccessSettings:
     webhook_hosts: frozenset[str] = setting(
         "LUCIUS_WEBHOOK_HOSTS",
         form.hosts,
-        help="Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, "
-        "`HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the host to one tenant. List "
-        "only names whose DNS you control",
+        help="Webhook hosts to allow in addition, for example IP addresses, private hosts, other ports than 443, or "
+        "http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the "
+        "host to one tenant. List only names whose DNS you control",
         tuning=True,
     )
     auth_mode: str = setting(

@@ -79,7 +79,7 @@ def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]
     """
     tables = [(names[field], values[field].lower()) for field in names if field.endswith("_table") and field in values]
     return [
-        f"{name} must differ from {other}: each names one table"
+        f"{name} and {other} name the same table; set a different table for each"
         for (other, first), (name, second) in itertools.combinations(tables, 2)
         if first == second
     ]

@@ -341,7 +341,9 @@ def test_a_name_that_azure_does_not_take_stops_the_start(name: str, value: str) 
 @pytest.mark.parametrize(("name", "other"), [*itertools.combinations(TABLES, 2)])
 def test_two_settings_name_no_one_table(name: str, other: str) -> None:
     """A tenant `incidents` would read those of all tenants in its own partition. Azure compares names without case."""
-    with pytest.raises(SettingsError, match=f"^{other} must differ from {name}: each names one table$"):
+    with pytest.raises(
+        SettingsError, match=f"^{other} and {name} name the same table; set a different table for each$"
+    ):
         load(MINIMAL | {name: "Lucius", other: "luciuS"})
 
 

@@ -15,7 +15,7 @@ from shared.api.bulk import Bulk, bulk_response
 from shared.api.job import Job, job_response
 from shared.api.job_requests import Admission, ControlRequest, PriorityChange, RedriveRequest
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Route
+from shared.apidocs.route import Route, in_header
 from shared.archive_refusals import ArchiveGone, ArchiveInvalid, JobArchived
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
@@ -25,7 +25,7 @@ from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.process.context import Context
 from shared.operations.quotas.admit_job import admit_job
 from shared.operations.quotas.quotas import By
-from triggers.bulk_http import BULK_KEY, accepted, key_of
+from triggers.bulk_http import MAX_KEY, accepted, key_of
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.parameters import JOB_ID, job_id_of
 from triggers.http.problems import RequestError
@@ -54,6 +54,13 @@ _EFFECTS = {
     ControlKind.PAUSE: "Pauses the job. While attempts are in flight, the job is PAUSING until they have ended.",
     ControlKind.RESUME: "Resumes a PAUSED job. For a PAUSING job, withdraws the pause.",
 }
+
+_BULK_KEY = in_header(
+    "Idempotency-Key",
+    {"type": "string", "maxLength": MAX_KEY},
+    f"With `withDependants` only. Idempotency key, at most {MAX_KEY} characters. The same key and body return the same "
+    "bulk operation.",
+)
 
 _route = partial(Route, scope=Scope.OPERATE, durable_client=True, tag="jobs")
 
@@ -95,7 +102,7 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     description="Creates a new job that does not run SUCCEEDED steps again. Idempotent: repeating the request returns "
     "the same new job. With `withDependants` a bulk operation redrives the job, then every job that failed because "
     "of this job.",
-    parameters=(JOB_ID, BULK_KEY),
+    parameters=(JOB_ID, _BULK_KEY),
     body=RedriveRequest,
     responses={200: Job, 202: Bulk},
     descriptions={200: "The new job.", 202: "The bulk operation, with the job as its first item."},

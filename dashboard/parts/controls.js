@@ -10,7 +10,7 @@ const WAITING = ["THROTTLED", "WAITING_FOR_JOBS"];
 const RUNNING = ["QUEUED", "IN_PROGRESS"];
 const ACTIONS = [
   { name: "pause", verb: "Pause", states: RUNNING, send: pauseJob, text: "The job starts no further attempt. Attempts in flight finish." },
-  { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues where it stopped." },
+  { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues with its next attempt or step." },
   { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, even if its quotas are full or held." },
   { name: "priority", verb: "Priority", states: ["THROTTLED"], send: changePriority, reason: "required", text: "The job gets a new position in its waiting queue." },
   { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job starts at the failed step and keeps the results of earlier steps." },

@@ -145,7 +145,10 @@ class Compiler:
                 length = int(value) if name.lower() == b"content-length" else length
             answer = json.loads(self._process.stdout.read(length))
         except (OSError, ValueError) as error:
-            raise CheckFailed(f"the compiler ended during {method}: {parameters.get('path', '')}") from error
+            raise CheckFailed(
+                f"the compiler sent no valid response to {method}: {parameters.get('path', '')}; "
+                "run `bicep build` on the file"
+            ) from error
         if "result" not in answer:
             raise CheckFailed(
                 f"{parameters.get('path', method)}: the compiler says: {answer['error']['message'][:200]}"

@@ -1,4 +1,4 @@
-"""Bodies of runs: artifacts, and links to them."""
+"""Response bodies of the artifacts of a run."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("http.request.method", "http.route", "http.response.status_code"),
-        "Duration of HTTP requests, by route and status. The OpenTelemetry semantic conventions define the name",
+        "Duration of HTTP requests, by method, route and status. OpenTelemetry's semantic conventions define the name",
     ),
     Metric(
         "ledger_exports_total",

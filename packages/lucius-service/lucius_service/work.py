@@ -42,7 +42,7 @@ def work(step: Step, directive: Directive, workspace: Workspace, watch: Watch) -
 
 
 class Worker(Protocol):
-    """A runner of the work of attempts. Cancelling `run` ends the work, by force if necessary."""
+    """A runner of the work of attempts. Cancelling `run` kills a child process, but no thread."""
 
     async def start(self) -> None:
         """Prepares the step. Raises errors of the step."""

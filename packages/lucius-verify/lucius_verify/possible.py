@@ -80,7 +80,7 @@ _CREATED_AS = {
 def execute(history: History) -> tuple[int, Fault | None]:
     """Executes a job's events again, up to the first withheld event.
 
-    Returns the number of executed events, and the fault of the first event that could not have happened.
+    Returns the number of executed events, and the fault of the first event that could not have happened, or None.
     """
     seq = 1
     try:

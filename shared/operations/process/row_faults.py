@@ -41,10 +41,9 @@ class RowFaults:
         self._reported: dict[str, datetime] = {}
 
     def lasts(self, row: str, fault: Exception, now: datetime) -> bool:
-        """Returns `True` if the next try at the row will fail too. This applies to lasting faults, and to other faults
-        after an hour of failures.
+        """Returns `True` for a lasting fault, and after an hour of faults that can pass, which the method counts.
 
-        An outage of a dependency shows nothing about a row.
+        Returns `False` for an outage of a dependency.
         """
         if isinstance(fault, _LASTING) or not isinstance(fault, (Transient, *_MAY_PASS)):
             return True
@@ -79,5 +78,5 @@ class RowFaults:
         return True
 
     def forget_report(self, row: str) -> None:
-        """Forgets that the incident was written, since the write failed."""
+        """Allows the next report of the row, because the write of its incident failed."""
         self._reported.pop(row, None)
