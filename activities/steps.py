@@ -30,7 +30,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
     async def settle(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]
-        """Reads the ledger for an attempt whose wait has ended, and records a timeout. Returns a verdict.
+        """Ends an attempt whose lease has expired. Returns a verdict from the ledger.
 
         The request is `{"job_id", "instance_id", "step_id", "attempt_no"}`.
         """

@@ -21,7 +21,7 @@ REVIEWED = ("prod",)
 def wrong(name: str, environment: dict[str, Any], policies: dict[str, Any]) -> str | None:
     """Returns the excessive permission of an environment; None if there is none.
 
-    Both parameters are as the REST API returns them.
+    Both parameters are responses of the REST API.
 
     https://docs.github.com/rest/deployments/environments and .../rest/deployments/branch-policies
     """

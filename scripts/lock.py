@@ -1,7 +1,7 @@
 """Writes the hashes of the deployed packages, and of the packages that are installed next to a token (`make lock`).
 
-constraints.txt has the versions. pip resolves them for the deployed Python 3.12, and reports the files that pip would
-install. Only wheels are allowed, since the build of another package fetches tools without hashes.
+pip resolves the versions of constraints.txt for the deployed Python 3.12, and reports the files to install. Only wheels
+are allowed, since the build of another package fetches tools without hashes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def text(lock: Lock) -> str:
 
 
 def _resolved(groups: tuple[str, ...], platform: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Returns the packages that pip would install (https://pip.pypa.io/en/stable/reference/installation-report/).
+    """Returns the packages that pip selects for installation
+    (https://pip.pypa.io/en/stable/reference/installation-report/).
 
     Raises CheckFailed.
     """

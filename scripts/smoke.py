@@ -50,7 +50,7 @@ class Failed(Exception):
 
 
 def write(text: str, *, stderr: bool = False) -> None:
-    """Writes a line, or several, with U+FFFD in place of each character that a terminal would execute.
+    """Writes a line, or several, with U+FFFD in place of each character that a terminal executes.
 
     The packages of the command line are missing here. Next to a token, only the packages of requirements.lock are
     installed.

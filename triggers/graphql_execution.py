@@ -104,7 +104,7 @@ async def answer(
     operation: Operation, resolvers: Mapping[str, Resolver], variables: JsonObject, correlation_id: str
 ) -> JsonObject:
     """Returns the result of the operation, with `data` and `errors` (GraphQL 7.1). A mutation is an error, since the
-    schema has none.
+    schema has no mutations.
     """
     if operation.document is None:
         return _formatted(None, operation.errors, correlation_id)
@@ -220,7 +220,6 @@ def _bound(document: DocumentNode) -> None:
 
 
 def _written(selections: SelectionSetNode | None) -> int:
-    """Returns the number of fields and fragments as written."""
     count, left = 0, [selections]
     while left:
         if (found := left.pop()) is not None:

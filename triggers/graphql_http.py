@@ -163,7 +163,6 @@ def _inner(request: Request, field: RootField, given: dict[str, Any]) -> Abstrac
 
 
 def _text(value: Any) -> str:
-    """Formats a value as a query parameter."""
     if isinstance(value, list):
         return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -73,7 +73,6 @@ async def job_stream(request: Request) -> func.HttpResponse:
 
 
 def _cursor(seq: int) -> str:
-    """Returns the cursor of the job's JSON pages."""
     return cursor(str(seq)) or ""
 
 

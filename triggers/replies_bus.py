@@ -85,7 +85,7 @@ async def receive(
     (`time.monotonic`).
 
     Raises Transient after the last try, and UnknownStatus immediately, since another instance may be of the release
-    that knows it.
+    that knows the status.
     """
     started, wait_s = time.monotonic() if started is None else started, _FIRST_WAIT_S
     while True:

@@ -141,7 +141,6 @@ class Issuer:
                 return _error_response("unsupported_grant_type", detail)
 
     def _granted(self, form: dict[str, str], **members: str) -> web.Response:
-        """Returns the token for a valid form."""
         scope = " ".join(form.get("scope", "").split())
         claims: dict[str, object] = {"aud": self._audience, "jti": secrets.token_hex(16), "scp": scope}
         if tenant := form.get("tenant"):
@@ -185,7 +184,7 @@ def _lifetime_of(form: dict[str, str]) -> int | None:
 
 
 def _object(text: str) -> dict[str, object] | None:
-    """Returns claims as another issuer would put them into a token, or None if the text is not valid claims."""
+    """Returns the additional claims in a JSON text, or None if the text is not valid claims."""
     try:
         claims = json.loads(text)
     except (ValueError, RecursionError):
@@ -198,5 +197,4 @@ def _page(text: str, status: int = 200) -> web.Response:
 
 
 def _error_response(error: str, description: str) -> web.Response:
-    """Returns an error response of RFC 6749 5.2."""
     return web.json_response({"error": error, "error_description": description}, status=400)

@@ -35,7 +35,7 @@ def application(buffer: TraceBuffer) -> web.Application:
     """Returns the app, which receives `POST /v1/traces`, `/v1/metrics` and `/v1/logs`, and serves the pages `/`,
     `/traces/{id}` and `/metrics`.
 
-    The pages are JSON under `/api`.
+    Under `/api`, the pages are JSON.
     """
 
     async def take_traces(request: web.Request) -> web.Response:

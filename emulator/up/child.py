@@ -242,7 +242,7 @@ class Child:
         return f"not ready within {_READY_TIMEOUT_S:g} s" if late else self._exit_reason()
 
     async def _wait_for_exit(self) -> None:
-        """Waits until the child has ended and its last lines are read, and no process of its group is left."""
+        """Waits until the child has ended, kills the other processes of its group, and reads the last lines."""
         assert self._process is not None
         await self._process.wait()
         self.kill()

@@ -42,7 +42,7 @@ def is_heading(line: str, after: str) -> bool:
 
 
 def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
-    """Returns the pairs of label and value in the cells of a row; an empty list if the cells have no pairs.
+    """Returns the pairs of label and value in the cells of a row, or an empty list if the cells have no pairs.
 
     More than two cells are labels with values only in a form, or as `Label: value`.
     """

@@ -178,8 +178,8 @@ def read_image(data: bytes, *, max_pages: int) -> Iterator[tuple[int, Picture]]:
 
 
 def _upright_on_white(image: Image.Image) -> Image.Image:
-    """Turns the image by its EXIF orientation, and puts the image on white, since transparent parts would turn
-    black.
+    """Turns the image by its EXIF orientation, and puts the image on white, since transparent parts turn black
+    otherwise.
     """
     upright = ImageOps.exif_transpose(image)
     if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:

@@ -1,7 +1,7 @@
 """The processes of one run. The module measures the resources of these processes, and kills them.
 
-The processes of a run with its own user are the processes of that user. Otherwise they are the processes of its
-session. A process that leaves the session is no longer counted or killed (docs/guides/runs.md).
+The processes of a run with its own user are the processes of that user. Otherwise the processes of a run are the
+processes of its session. A process that leaves the session is no longer counted or killed (docs/guides/runs.md).
 """
 
 from __future__ import annotations

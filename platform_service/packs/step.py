@@ -133,7 +133,7 @@ class PackStep:
         return Outcome(uri, {"exit_code": code, "artifacts": len(artifacts), "log_bytes": log.size})
 
     def _write_inputs(self, task: Task, pack: Pack, place: RunFolder, base: str) -> dict[str, str]:
-        """Writes the program's inputs. Returns the environment variables that name them."""
+        """Writes the program's inputs. Returns the environment variables that name the inputs."""
         directive = task.directive
         inputs = place.work / "inputs.json"
         inputs.write_text(json.dumps(task.payload.inputs, ensure_ascii=False), "utf-8")

@@ -84,7 +84,7 @@ class Rarity:
         return math.log(1 + (self._passages + 1) / (self._with_word[each] + 0.5))
 
     def overlap(self, asked: Iterable[str], text: Iterable[str]) -> float:
-        """Returns the share of the asked stems that the text has, by weight: 0 to 1."""
+        """Returns the weight of the asked stems that the text has, as a share of all asked stems, from 0 to 1."""
         asked_stems, text_stems = set(asked), set(text)
         total = sum(self.weight(each) for each in asked_stems)
         return sum(self.weight(each) * self._found(each, text_stems) for each in asked_stems) / total if total else 0.0

@@ -62,7 +62,6 @@ def text(openapi: str) -> str:
 
 
 def _in_responses(paths: dict[str, Any]) -> Iterator[str]:
-    """Yields names of the schemas in responses."""
     for methods in paths.values():
         for operation in methods.values():
             yield from _references(operation.get("responses", {}) if isinstance(operation, dict) else {})
@@ -111,7 +110,6 @@ def _is_constraint(key: str, value: Any) -> bool:
 
 
 def _formatted(code: str) -> str:
-    """Returns the code as the linter formats it."""
     ruff = [sys.executable, "-m", "ruff"]
     for command in (["check", "--fix", "--exit-zero"], ["format"]):
         words = [*ruff, *command, "--quiet", "--stdin-filename", str(FILE), "-"]

@@ -187,7 +187,6 @@ def _gates(store: str) -> Callable[[Figures], str]:
 
 
 def _rates_before(store: str) -> dict[tuple[str, int], Any]:
-    """Returns the earlier rates by load and number of processes."""
     rows = _recorded(_BEFORE).get("gates", {}).get("figures", {}).get("rows", [])
     return {(row["load"], row["processes"]): row for row in rows if row["store"] == store}
 
@@ -306,7 +305,7 @@ def _shares(found: dict[str, float]) -> list[float]:
 
 
 def _number(value: float) -> str:
-    """Returns three significant digits, or all digits before the point if there are more."""
+    """Returns a number with three significant digits, or with all digits before the point if those are more."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

@@ -104,7 +104,6 @@ def _document(type_: PublicType) -> JsonObject:
 
 
 def _subject(type_: PublicType) -> str:
-    """Returns the subject of the event, a key of `_ABOUT`."""
     return type_.split(".")[0]
 
 

@@ -115,7 +115,6 @@ _NDJSON_EXAMPLE = "".join(
 
 
 def _links(routes: Iterable[Route]) -> JsonObject:
-    """Returns the links to operations on the new job."""
     return {
         route.function: {"operationId": route.function, "parameters": {"jobId": "$response.body#/jobId"}}
         for route in routes

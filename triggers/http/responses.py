@@ -61,7 +61,7 @@ def respond(
 
 
 def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) -> func.HttpResponse:
-    """Makes a response from `content(True)`, in gzip, for a client that accepts it, else from `content(False)`.
+    """Makes a response from `content(True)`, in gzip, for a client that accepts gzip, else from `content(False)`.
 
     Follows RFC 9110 12.5.3.
     """

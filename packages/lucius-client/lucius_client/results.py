@@ -60,10 +60,8 @@ class OpenResult:
     """
 
     def __init__(self, job: Job, credential: Any = None) -> None:
-        """Opens the blob. `credential` is a credential of azure-identity, or a connection string for blobs of its
-        account.
-
-        None means Azurite's well-known key on this machine, and `DefaultAzureCredential` for Azure.
+        """Opens the blob. `credential` is a credential of azure-identity, or a connection string for the blobs of one
+        account. None means Azurite's well-known key on this machine, and `DefaultAzureCredential` for Azure.
         """
         self.uri = _output(job)
         self._kept_until = job.final_output_expires_at

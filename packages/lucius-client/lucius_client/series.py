@@ -251,7 +251,7 @@ class Changes(Series[Job]):
         return [self._job]
 
     def _left_s(self) -> float:
-        """Returns the seconds until the time limit, or 0 before the first response, if it has passed. Raises
+        """Returns the seconds until the time limit, or 0 before the first response, even after the time limit. Raises
         WaitTimeout.
         """
         left_s = float("inf") if self._end is None else self._end - self._clock()

@@ -270,7 +270,9 @@ class Attempts:
             return result
 
     async def _limited(self, attempt: Attempt) -> Work:
-        """Runs the work until it ends or must stop. After a stop it has `STOP_GRACE_S`. Raises errors of the work."""
+        """Runs the work until the work ends or must stop. After a stop, the work has `STOP_GRACE_S` seconds to end.
+        Raises errors of the work.
+        """
         if attempt.stopped is not None:
             raise attempt.stopped
         began = time.monotonic()

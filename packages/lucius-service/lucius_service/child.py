@@ -63,9 +63,7 @@ def limit_memory(mib: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when the parent closes the socket. A thread reads it, even while the work holds the interpreter
-    lock.
-    """
+    """On Linux, the kernel kills this process when the parent ends, even while the work holds the interpreter lock."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -120,7 +118,6 @@ class _ChildWatch:
 
 
 def _work(step: Step, order: dict[str, Any], workspace: Workspace, channel: _Channel) -> dict[str, Any]:
-    """Returns the last message of the work."""
     directive = Directive.model_validate_json(order["directive"])
     try:
         with tracing.adopted(order["traceparent"]):

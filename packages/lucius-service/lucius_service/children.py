@@ -42,8 +42,6 @@ class _Ended(Exception):
 
 
 class _Child:
-    """A child process."""
-
     def __init__(self, process: subprocess.Popen[bytes], ours: socket.socket) -> None:
         self._process = process
         self._socket = ours

@@ -126,7 +126,9 @@ class ResultStore:
         return replies.with_lease(json.loads(stored), directive)
 
     def _is_in_metadata(self, directive: Directive, result: dict[str, Any], encoded: str) -> bool:
-        """Stores the RESULT in the metadata of the result's blob. Returns `False` if that is not possible."""
+        """Stores the RESULT in the metadata of the result's blob. Returns `False` if the blob cannot have this
+        metadata.
+        """
         uri = self._result_uri(directive)
         can_be = self._result_name and result.get("result_ref") == {"uri": uri} and len(encoded) <= _MAX_METADATA
         return bool(can_be) and self._workspace.set_metadata(uri, {_RESULT: encoded})

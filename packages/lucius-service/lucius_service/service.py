@@ -130,7 +130,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
 
 
 def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredential | None]:
-    """Returns the bus client, and its managed identity if there is no connection string. Raises ValueError."""
+    """Returns the bus client, and its managed identity if no connection string is set. Raises ValueError."""
     if settings.servicebus_connection:
         connection = settings.servicebus_connection
         # a local bus has no TLS; without this, the SDK reads all root certificates for each link

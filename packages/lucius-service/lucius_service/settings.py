@@ -110,7 +110,7 @@ def _one_of(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> 
 
 
 def _topic_prefix(environ: Mapping[str, str], name: str, default: str) -> str:
-    """Parses the name of a topic without the number at its end. Service Bus allows 260 characters."""
+    """Parses the name of a topic without its last number. Service Bus allows 260 characters."""
     value = environ.get(name, "").strip() or default
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,249}", value) is None:
         allowed = "1 to 250 letters, digits, periods, hyphens, underscores and slashes"
@@ -132,7 +132,9 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _lanes(environ: Mapping[str, str], lanes: int) -> tuple[int, ...]:
-    """Parses the lanes in `LUCIUS_SERVICE_LANES`, a list such as `0,3,8-11`; all lanes if it is unset."""
+    """Parses the lanes in `LUCIUS_SERVICE_LANES`, a list such as `0,3,8-11`. Returns all lanes if the setting is
+    unset.
+    """
     text = environ.get("LUCIUS_SERVICE_LANES", "").strip()
     if not text:
         return tuple(range(lanes))

@@ -53,8 +53,8 @@ def configure(environ: Mapping[str, str], name: str) -> None:
 
 
 def _exporter(*, azure_monitor: bool) -> SpanExporter:
-    """Makes the exporter. Raises SettingsError for an invalid connection string, ImportError if the exporter is not
-    installed.
+    """Makes the exporter. Raises SettingsError for an invalid connection string. Raises ImportError if the exporter is
+    not installed.
     """
     if not azure_monitor:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -273,7 +273,7 @@ def blob_uri(base_uri: str, name: str) -> str:
 
 
 def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str | None) -> str:
-    """Copies over the blob with the ETag `replaced`; None copies only if there is no blob.
+    """Copies over the blob with the ETag `replaced`. None means that no blob may exist.
 
     Raises ResourceNotFoundError if the container of `target` is missing, and errors for which `_was_changed` is true.
     """
@@ -312,7 +312,7 @@ def _was_changed(error: HttpResponseError) -> bool:
 
 
 def _replaceable(target: BlobClient, owner: Owner) -> str | None:
-    """Returns the ETag of a blob that `owner` can replace, or None if there is no blob. Raises
+    """Returns the ETag of a blob that `owner` can replace, or None if no blob exists. Raises
     FailedFinal(OUTPUT_EXISTS).
     """
     try:

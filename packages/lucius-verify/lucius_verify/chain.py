@@ -88,7 +88,6 @@ def _head(history: History) -> Fault | None:
 
 
 def _outcome(history: History) -> Fault | None:
-    """Checks that an ended job has its outcome."""
     job, status = history.job, history.job["status"]
     if (status in TERMINAL) != (job.get("completed_at") is not None):
         return history.row_fault(f"the job is {status}, which contradicts `completed_at`")
@@ -103,7 +102,9 @@ def _outcome(history: History) -> Fault | None:
 
 
 def _rows(history: History) -> Fault | None:
-    """Computes the rows again from their first state and the events, and compares them. No event may be withheld."""
+    """Computes the rows again from their first state and the events, and compares the results with the present rows. No
+    event may be withheld.
+    """
     if [(step["step_index"], step["step_id"]) for step in history.steps] != _in_order(history.steps):
         return history.row_fault("a step is missing, repeated or out of order")
     if any(is_withheld(event) for event in history.events):
@@ -147,12 +148,12 @@ def changes_of(event: Row) -> dict[str | None, Row]:
 
 
 def _in_order(steps: Sequence[Row]) -> list[tuple[int, str]]:
-    """Returns the steps as a job has them: numbered from 0, with unique ids."""
+    """Returns the number and the id that each step must have, with numbers from 0 and unique ids."""
     return list(enumerate(dict.fromkeys(step["step_id"] for step in steps)))
 
 
 def _as_created(history: History, first: Row) -> dict[str | None, Row]:
-    """Returns the rows as they were before any event changed them."""
+    """Returns the created rows, without the changes of later events."""
     rows = _rows_by_name(history)
     touched: dict[str | None, set[str]] = {}
     for event in history.events:

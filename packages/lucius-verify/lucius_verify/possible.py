@@ -136,7 +136,7 @@ class Leases:
 
 
 def _next(record: Record, event: Event, leases: Leases) -> tuple[str | None, Record]:
-    """Returns the reason why the event cannot have happened (None if it can), and the job after the event."""
+    """Returns the reason why the event cannot have happened, or None, and the job after the event."""
     provenance = _provenance(event)
     why = "this program cannot execute an event of this type"
     for occurrence in occurrences(record, event, leases):
@@ -184,7 +184,7 @@ def _differs(computed: Json, given: Json, place: str) -> str | None:
 
 
 def _creation(record: Record, event: Event, history: History) -> str | None:
-    """Returns the reason why a job cannot be created in this form, or None if it can."""
+    """Returns the reason why a job cannot be created in this form, or None for a valid creation."""
     kind = EventType(event.type)
     statuses = {JobStatus(JOB_CREATION[each].to) for each in _CREATED_AS.get(kind, ())}
     if record.job.status not in statuses:

@@ -137,8 +137,6 @@ def _head_fault(history: History, head: str | None) -> Fault | None:
 
 
 class _Verification:
-    """Verifies a bundle of many jobs."""
-
     def __init__(self, report: Report, path: Path, keys: Keys, job: str | None, head: str | None) -> None:
         """Reads the whole file. Raises Unreadable. Raises ValueError if `head` is given without a job."""
         if head is not None and job is None:

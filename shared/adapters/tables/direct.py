@@ -188,7 +188,6 @@ class DirectAccount:
 
 
 def _is_passing(method: str, status: int) -> bool:
-    """Returns True if another try can have another response."""
     if method not in _REPEATABLE:
         return status in _TRY_WRITE_AGAIN
     return status in _TRY_AGAIN or status > 505

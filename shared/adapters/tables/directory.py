@@ -159,7 +159,6 @@ class TablesDirectory:
         await _repeat(attempt)
 
     async def _change(self, row: str, operation: RowOperation) -> None:
-        """Writes one change together with the new version of its group."""
         # random, so that a version restored from a backup never equals a present one
         version = {_group_of(row).replace(":", "_"): random.getrandbits(31)}
         versions = {**row_at(DIRECTORY_PARTITION, _VERSION), **version}

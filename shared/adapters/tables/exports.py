@@ -152,7 +152,6 @@ class TablesExports:
     async def _export_rows(
         self, manifest: Manifest, part_of: TablePart, table: Table, is_over: Callable[[], bool]
     ) -> bool:
-        """Exports rows. Returns True if all rows were read."""
         part, is_ledger = _Open(), part_of.role == "ledger"
         async for partition, rows in _groups(table, manifest.position, whole=is_ledger):
             settled = await _read_consistent(table, partition, rows) if is_ledger else rows

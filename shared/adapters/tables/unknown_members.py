@@ -57,7 +57,6 @@ def keep(
 
 
 def _read_column(stored: RowValues, name: str) -> Any:
-    """Returns a stored column with its type."""
     value = stored[name]
     is_long = isinstance(stored, Entity) and name in stored.int64
     return (value, INT64) if is_long else value

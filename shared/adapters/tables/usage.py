@@ -183,7 +183,6 @@ def _content(entity: Entity) -> Any:
 
 
 def _counts_json(counts: Mapping[Group, int]) -> dict[str, dict[str, int]]:
-    """Returns the counts by the parts of their group."""
     found: dict[str, dict[str, int]] = {}
     for (kind, name), count in counts.items():
         found.setdefault(kind, {})[name] = count

@@ -132,8 +132,8 @@ def _new_plan(client: Client, words: Json) -> _Plan:
 
 
 def _signed_pages(client: Client, tenant: str, since: datetime | None, until: datetime | None) -> list[Json]:
-    """Returns the heads of the window, from the first recorded head on, or empty if LUCIUS signs none. Raises
-    CliError.
+    """Returns the heads of the window, from the first recorded head on. Returns no heads if LUCIUS signs no heads.
+    Raises CliError.
     """
     try:
         return [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]

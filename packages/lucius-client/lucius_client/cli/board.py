@@ -209,7 +209,7 @@ def follow(
 
 
 def _after(job: Json, event: Event) -> Json:
-    """Returns the job as it was after the event, as far as lines show it."""
+    """Returns the state of the job after the event, in the fields that lines show."""
     changes: Any = event.data.get("changes", {}) if isinstance(event.data, dict) else {}
     of_steps = changes.get("steps", {})
     steps = [{**step, **_known(step, of_steps.get(step["stepId"], {}))} for step in job["steps"]]

@@ -70,8 +70,6 @@ bulk_app = typer.Typer(help="Control, redrive or replay many jobs in one operati
 
 
 def _command_of(action: str, summary: str) -> Callable[..., Any]:
-    """Returns the command for this action on many jobs."""
-
     def run(
         session: Session,
         filter_: Filter,

@@ -71,7 +71,9 @@ def logout(api: ApiOption = DEFAULT_URL) -> None:
 
 
 def _issuer_of(api: str) -> str:
-    """Returns the issuer of the default stack if `api` is that stack. Other APIs refuse its tokens: UsageError."""
+    """Returns the issuer of the default stack. Raises UsageError if `api` is another API, which refuses the issuer's
+    tokens.
+    """
     parts = urlsplit(api)
     if (parts.hostname, parts.port) in (("127.0.0.1", 7071), ("localhost", 7071)):
         return DEFAULT_ISSUER

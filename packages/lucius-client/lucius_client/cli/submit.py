@@ -193,7 +193,7 @@ def submit(
 
 
 def _readable(selection: sources.Selection, protocol: Json) -> list[str]:
-    """Returns the documents to submit, and names files of folders that the protocol does not read on stderr."""
+    """Returns the documents to submit. Prints a line on stderr for files of folders that the protocol does not read."""
     names, skipped = selection.readable(protocol["steps"][0]["step_type"] if protocol["steps"] else "")
     if skipped:
         first = ", ".join(sources.unique_labels(skipped[:_NAMED]))
@@ -268,8 +268,8 @@ def _submit_lines(
     watch: bool,
     wait: bool,
 ) -> None:
-    """Submits each line of `source`, with its own outcome. Without an idempotency key, the body of a line is
-    its key.
+    """Submits each line of `source`, with its own outcome. Without an idempotency key, the API uses the hash of the
+    line's body.
     """
     defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
     if protocol:
@@ -349,7 +349,7 @@ def _print_results(session: Session, ended: dict[str, Json]) -> None:
 
 
 def _wait_for_all(session: Session, active: dict[str, Json], screen: Console) -> dict[str, Json]:
-    """Waits for the jobs in `active` and shows each as it ends, mostly with one request each. Returns them by label."""
+    """Waits for the jobs in `active`, and shows each job when the job ends. Returns the jobs by label."""
     client, ended = session.connect(WATCH_RETRIES), dict[str, Json]()
     with Board(screen) as board:
         for label, job in active.items():

@@ -153,7 +153,7 @@ def _value(column: Column, row: Json) -> Any:
 
 
 def _text(value: Any) -> Text | None:
-    """Returns a value on one line, or None if there is no value."""
+    """Returns a value on one line, or None without a value."""
     if value is None or value in ("", {}, []):
         return None
     if isinstance(value, Text):
@@ -168,7 +168,7 @@ def _cell(column: Column, row: Json, now: datetime | None) -> Text:
 
 
 def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Text]], width: int | None) -> dict[int, int]:
-    """Returns the index and width of each column that fits into `width` (None means any)."""
+    """Returns the index and width of each column that fits into `width`. None means an unlimited width."""
     whole = [
         max(cell_len(column.heading), *(cell_len(line[index].plain) for line in cells), 0)
         for index, column in enumerate(columns)

@@ -107,7 +107,7 @@ class _NotExported:
 
 
 def _written(file: Path, rows: Callable[[], Iterable[Any]]) -> dict[str, Any]:
-    """Writes rows as JSON lines. Returns their number, the digest, and the problem codes of items that it lacks.
+    """Writes rows as JSON lines. Returns their number, the digest, and the problem codes of missing items.
 
     A disabled feature has no rows.
     """

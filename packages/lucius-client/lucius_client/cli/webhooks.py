@@ -276,7 +276,6 @@ def _list(text: str | None) -> list[str] | None:
 
 
 def _labels(given: list[str] | None) -> dict[str, str] | None:
-    """Parses labels. Raises UsageError."""
     if not given:
         return None
     if wrong := next((each for each in given if ":" not in each), None):
