@@ -80,7 +80,9 @@ def read_pack_folders(environ: Mapping[str, str]) -> list[Path]:
     folders = [Path(each) for each in environ.get("LUCIUS_PACKS_PATH", "").split(os.pathsep) if each.strip()]
     for folder in folders:
         if not folder.is_dir():
-            raise SettingsError(f"LUCIUS_PACKS_PATH: {folder} is not a folder")
+            raise SettingsError(
+                f"LUCIUS_PACKS_PATH: {folder} is not a folder; create the folder, or correct the setting"
+            )
     return folders
 
 

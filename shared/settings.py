@@ -119,7 +119,7 @@ class Settings(AccessSettings, StoreSettings):
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.days, "7", help="Retention of public events in feeds, in days", tuning=True
     )
-    #: no feed gets an event of an incident more than 31 days late (R88)
+    #: no feed gets an event of an incident more than 30 days late (R88)
     change_log_days: float = setting(
         "LUCIUS_CHANGE_LOG_DAYS",
         form.days_from(32),

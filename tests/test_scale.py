@@ -114,9 +114,7 @@ def test_each_price_names_its_date_and_its_comparison() -> None:
     """Or that no source was found, and the page has the number of those."""
     for price in PRICES.values():
         assert re.fullmatch(r"20\d\d-\d\d-\d\d, .+", price.compared), price.unit
-    unpublished = [
-        price for price in PRICES.values() if price.compared.endswith("not published where it could be read")
-    ]
+    unpublished = [price for price in PRICES.values() if price.compared.endswith("no readable source found")]
     assert len(unpublished) == 6
 
 

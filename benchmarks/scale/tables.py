@@ -288,7 +288,7 @@ def shared() -> str:
 
 def prices() -> str:
     return table(
-        ["USD", "for one", "read it at", "compared with"],
+        ["USD", "unit", "price page", "other source"],
         [
             [
                 "not read" if p.listed is None else f"{p.listed:g}",

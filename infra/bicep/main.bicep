@@ -109,10 +109,10 @@ param tuning tuningType = {}
 @description('Optional. Public URL of the app. Empty means the app\'s default host name.')
 param publicUrl string = ''
 
-@description('Optional. `true` enables callbacks. The template creates a key vault, and the hooks create the callback keys in the vault (docs/guides/secrets.md).')
+@description('Optional. `true` enables callbacks. The template creates a key vault, and the azd hooks create the callback keys in the vault (docs/guides/secrets.md).')
 param enableCallbacks bool = false
 
-@description('Optional. `true` enables webhooks. The template creates a key vault, and the hooks create the webhook keys in the vault. Callbacks and webhooks share one key vault.')
+@description('Optional. `true` enables webhooks. The template creates a key vault, and the azd hooks create the webhook keys in the vault. Callbacks and webhooks share one key vault.')
 param enableWebhooks bool = false
 
 @description('Optional. `true` creates a key vault even if callbacks, webhooks and signed heads are off.')
@@ -171,7 +171,7 @@ param serviceBusCapacity int = 1
 @description('Optional. Host name of another Service Bus namespace for public events (docs/guides/optional-features.md). Empty means the namespace of this template.')
 param eventsNamespace string = ''
 
-@description('Optional. Functions that read replies (docs/explanation/scale.md). `Shared` forwards all reply topics to one queue, which one function reads. `Lanes` has one function for each of the 16 topics. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
+@description('Optional. Functions that read replies (docs/explanation/scale.md). `Shared` forwards all reply topics to one queue, which one function reads. `Lanes` has one function for each of the 16 topics. Default: `Shared` on Flex Consumption, `Lanes` on Elastic Premium and App Service.')
 @allowed([
   'Shared'
   'Lanes'
@@ -206,7 +206,7 @@ param lockLedger bool = false
 @description('Optional. `true` creates an App Configuration store for protocols and modes. If `false`, the packaged protocols are in effect.')
 param appConfiguration bool = true
 
-@description('Optional. Tier of App Configuration. Network isolation uses at least standard.')
+@description('Optional. Tier of App Configuration. With `networkIsolation`, `developer` becomes `standard`.')
 @allowed([
   'developer'
   'standard'

@@ -46,8 +46,8 @@ class Anchor(Response):
     envelope: DsseEnvelope
     """Signed statement with the digests of each tenant's file and of the previous day's anchor."""
     lines: list[dict[str, Any]]
-    """Lines of the tenant's file. The file is the canonical JSON (RFC 8785) of each line, with a newline after each
-    line. Empty if the tenant had no event on this day."""
+    """Records of the tenant's file. The file has the canonical JSON (RFC 8785) of each record, and a newline
+    after each record. Empty if the tenant had no event on this day."""
 
 
 class AnchorPage(Response):

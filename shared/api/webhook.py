@@ -241,7 +241,8 @@ class Delivery(Response):
     """Job of the event. Null if the event belongs to no job."""
     created_at: Instant
     state: DeliveryStateName
-    """PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: the delivery was abandoned."""
+    """State of the delivery. PENDING deliveries wait for an attempt, or an attempt runs. The endpoint returned 2xx for
+    DELIVERED deliveries. LUCIUS does not retry DEAD deliveries."""
     tries: int
     due_at: Instant | None
     """Time of the next attempt. Null if the delivery waits for its webhook, or has ended."""

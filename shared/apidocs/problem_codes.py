@@ -59,7 +59,7 @@ class ProblemCode(StrEnum):
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
         503,
-        "A dependency does not respond. Repeat the request after `Retry-After`.",
+        "A service that the app needs, such as storage, does not respond. Repeat the request after `Retry-After`.",
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", 400, "`dryRun` is not `true` or `false`, or the body is not a JSON object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", 400, "The body is not a valid job request. See `errors`."

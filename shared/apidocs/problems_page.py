@@ -36,7 +36,7 @@ def problems_page(routes: Iterable[Route]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>LUCIUS API: error codes</title><style>{_STYLE}</style></head><body><h1>LUCIUS API: error codes</h1>"
-        '<p>Programs read <code>code</code>; <a href="docs">the operations</a> list the codes that each can return.</p>'
+        '<p>Programs read <code>code</code>; <a href="docs">each operation</a> lists the codes that it can return.</p>'
         f"{sections}</body></html>"
     )
 

@@ -21,7 +21,7 @@ class Signer(Protocol):
     """The signing key of the setting. Each method raises KeyUnavailable."""
 
     async def public_key(self) -> PublicKey:
-        """Returns the public key of the present signing key."""
+        """Returns the public key of the current signing key."""
 
     async def sign(self, key: PublicKey, message: bytes) -> bytes:
         """Returns the DER signature with this key, ECDSA with SHA-256."""

@@ -212,7 +212,11 @@ LINES: tuple[Line, ...] = (
     ),
     Line("ANCHORED", _I, "Wrote the anchor of a day; `count` has the number of tenants"),
     Line("ANCHOR_WAITS", _I, "A day's anchor waits for heads of `count` tenants; retried in the next hour"),
-    Line("ANCHOR_INCOMPLETE", _W, "Wrote a day's anchor, which marks the heads of `count` tenants as incomplete"),
+    Line(
+        "ANCHOR_INCOMPLETE",
+        _W,
+        "Wrote a day's anchor, which marks the heads of `count` tenants as incomplete; needs an operator",
+    ),
     Line("ANCHOR_FAILED", _W, "Could not write a day's anchor; retried in the next hour"),
     Line(
         "TABLES_EXPORTED",

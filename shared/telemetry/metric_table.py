@@ -125,7 +125,9 @@ METRICS: tuple[Metric, ...] = (
         ("stepType",),
         "Replies whose `timestamp` differs by over 60 s from the time of Service Bus",
     ),
-    Metric("quota_exceeded_total", _C, "{request}", ("tenant", "limit"), "Requests refused with 429, by limit"),
+    Metric(
+        "quota_exceeded_total", _C, "{request}", ("tenant", "limit"), "Requests refused with 429, by tenant and limit"
+    ),
     Metric(
         "sweeper_passes_total",
         _C,
@@ -188,7 +190,7 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "{hook}",
         (),
-        "Webhooks suspended after a day of failed deliveries without a success, per sweeper",
+        "Webhooks suspended after a day of failed deliveries without a success; each sweeper counts its own tenants",
     ),
     Metric(
         "webhook_oldest_seconds",

@@ -6,7 +6,7 @@ import { tagsType } from 'shapes.bicep'
 @description('Required. Resource id of the Log Analytics workspace.')
 param workspaceResourceId string
 
-@description('Required. `true` if this template creates the workspace. The template then also saves the queries in the workspace.')
+@description('Required. `true` if the deployment creates the workspace. This module then saves the queries in the workspace.')
 param savesQueries bool
 
 @description('Required. Region of the workbook.')

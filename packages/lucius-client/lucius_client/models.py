@@ -269,7 +269,7 @@ class Delivery(Message):
     state: Annotated[
         Literal["PENDING", "DELIVERED", "DEAD"],
         Field(
-            description="PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: the delivery was abandoned."
+            description="State of the delivery. PENDING deliveries wait for an attempt, or an attempt runs. The endpoint returned 2xx for\nDELIVERED deliveries. LUCIUS does not retry DEAD deliveries."
         ),
     ]
     tries: int
@@ -2573,7 +2573,7 @@ class Anchor(Message):
     lines: Annotated[
         list[dict[str, Any]],
         Field(
-            description="Lines of the tenant's file. The file is the canonical JSON (RFC 8785) of each line, with a newline after each\nline. Empty if the tenant had no event on this day."
+            description="Records of the tenant's file. The file has the canonical JSON (RFC 8785) of each record, and a newline\nafter each record. Empty if the tenant had no event on this day."
         ),
     ]
 

@@ -139,7 +139,7 @@ class TablesExports:
         await self._files.put_bytes(manifest_blob(manifest.name), manifest.text().encode())
 
     async def _export(self, manifest: Manifest, part_of: TablePart, is_over: Callable[[], bool]) -> bool:
-        """Exports the table. Returns True if the table's export is complete."""
+        """Exports the table. Returns True if the export is complete, or False if `is_over` stopped the export."""
         table = await self._account.table(self._names[part_of.role])
         if not part_of.read and not await self._export_rows(manifest, part_of, table, is_over):
             return False

@@ -40,7 +40,7 @@ class Settings:
         def value(placeholder: re.Match[str]) -> str:
             setting = self.get(placeholder[1])
             if setting is None:
-                raise BindingError(f"the setting {placeholder[1]!r} of {text!r} is missing")
+                raise BindingError(f"{text!r} needs the setting {placeholder[1]!r}, which is missing; set it")
             return setting
 
         return _NAME.sub(value, text)
