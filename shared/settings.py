@@ -67,7 +67,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION",
         form.subscription_name,
         "lucius-invoker",
-        help="The app's subscription on every reply topic",
+        help="Name of the app's subscription on every reply topic",
     )
     replies: str = setting(
         "LUCIUS_REPLIES",
@@ -124,9 +124,9 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_CHANGE_LOG_DAYS",
         form.days_from(32),
         "400",
-        help="Retention in days, at least 32, of log entries of quotas and deleted webhooks, of signed heads, and of "
-        "closed incidents of breakers, services and rows. If LUCIUS_RETENTION_DAYS is unset, LUCIUS retains ended bulk "
-        "operations for the same number of days",
+        help="Retention in days, at least 32. Applies to signed heads, to log entries of quotas and deleted webhooks, "
+        "and to closed incidents of breakers, services and rows. If LUCIUS_RETENTION_DAYS is unset, LUCIUS retains "
+        "ended bulk operations for the same number of days",
         tuning=True,
     )
     environment: str = setting(

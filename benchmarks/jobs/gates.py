@@ -144,10 +144,10 @@ async def _wide(fleet: Fleet, at_once: Sequence[int], creations: int) -> list[di
     await _ended(fleet, await _prepared(fleet, [next(numbers) for _ in range(_WARM_UP * fleet.size)]))
     for jobs in at_once:
         row = await _ended(fleet, await _prepared(fleet, [next(numbers) for _ in range(jobs)]))
-        found.append({"load": f"{jobs} ends at once", **row})
+        found.append({"load": f"{jobs} jobs ended at once", **row})
     per_s = min(STREAM_PER_S, found[-1]["per_s"] * STREAM_SHARE)
     row = await _ended(fleet, await _prepared(fleet, [next(numbers) for _ in range(at_once[-1])]), per_s=per_s)
-    found.append({"load": "ends in a stream", **row})
+    found.append({"load": "jobs ended in a stream", **row})
     row = await _created(fleet, [next(numbers) for _ in range(creations)])
     found.append({"load": "creations, active at once", **row})
     return found

@@ -22,7 +22,7 @@ export function CopyButton({ text, children, small = false }) {
       await navigator.clipboard.writeText(text);
       setDone("Copied");
     } catch {
-      setDone("Could not copy: allow clipboard access");
+      setDone("Could not copy; allow clipboard access");
     }
     setTimeout(() => setDone(""), 1500);
   };

@@ -58,7 +58,7 @@ def _app(app: Resource, prefix: str) -> list[str]:
 def _rule(rule: dict[str, Any]) -> list[str]:
     """Returns the errors of a rule for KEDA: another type, an unknown or missing parameter, or a forbidden value."""
     if rule["type"] != _SCALER["type"]:
-        return [f"{rule['type']} is not the scaler {_SCALER['type']}"]
+        return [f"the rule has the type {rule['type']}; use {_SCALER['type']}"]
     metadata = rule["metadata"]
     reasons = [f"the scaler has no parameter {name}" for name in metadata if name not in _PARAMETERS]
     for name, each in _PARAMETERS.items():

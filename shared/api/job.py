@@ -340,7 +340,7 @@ def event_response(event: EventRow) -> Event:
 
 
 def job_line(row: ListRow) -> JobLine:
-    """Makes an item of a list from a LIST row."""
+    """Returns the item of a list for a LIST row."""
     status = JobStatus(row.status)
     return JobLine.of(
         row,

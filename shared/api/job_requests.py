@@ -46,7 +46,7 @@ class DryIdempotency(Response):
     claim: str
     verdict: Literal["NEW", "DUPLICATE", "CONFLICT"]
     jobId: str | None = None
-    """Job with the same request, or with the same key."""
+    """Id of the job with the same request or the same key. Null if no such job exists."""
 
 
 class DryQuota(Response):

@@ -38,7 +38,7 @@ class QuotaBreakerRule(Response):
 
 
 class QuotaRule(Response):
-    """Limits of a quota. Null means no limit."""
+    """Limits of a quota. A null field is not set."""
 
     max_active: int | None = None
     """Maximum active jobs."""

@@ -103,7 +103,7 @@ class Resume(RequestBody):
     source: _Name | None = None
     """Source of the tenant, as the tenant's jobs name it."""
     service: _Name | None = None
-    """Platform service. Cannot be combined with other names."""
+    """Platform service. Cannot be combined with the other fields that name a quota."""
     name: _Name | None = None
     """Quota over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`. Cannot be combined with
     other names."""

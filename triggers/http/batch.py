@@ -28,7 +28,7 @@ def lines_of(body: bytes) -> list[tuple[int, bytes]]:
         detail = f"the body has {len(found)} lines, maximum {MAX_LINES}; split the body"
         raise RequestError(ProblemCode.TOO_MANY_LINES, detail)
     if not found:
-        raise RequestError(ProblemCode.BATCH_EMPTY, "the body is empty; send one job request per line")
+        raise RequestError(ProblemCode.BATCH_EMPTY, "the body has no job request; send one job request per line")
     return found
 
 

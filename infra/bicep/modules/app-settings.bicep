@@ -161,7 +161,7 @@ type tuningType = {
   @description('Optional. Retention of public events in feeds, in days.')
   LUCIUS_FEED_DAYS: string?
 
-  @description('Optional. Retention in days, at least 32, of log entries of quotas and deleted webhooks, of signed heads, and of closed incidents of breakers, services and rows. If LUCIUS_RETENTION_DAYS is unset, LUCIUS retains ended bulk operations for the same number of days.')
+  @description('Optional. Retention in days, at least 32. Applies to signed heads, to log entries of quotas and deleted webhooks, and to closed incidents of breakers, services and rows. If LUCIUS_RETENTION_DAYS is unset, LUCIUS retains ended bulk operations for the same number of days.')
   LUCIUS_CHANGE_LOG_DAYS: string?
 
   @description('Optional. Maximum attempts of a step. Failed sends do not count.')

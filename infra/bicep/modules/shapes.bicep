@@ -9,7 +9,7 @@ type tagsType = {
 }
 
 @export()
-@description('Names of an identity.')
+@description('Ids of an identity.')
 @sealed()
 type identityType = {
   @description('Required. Resource id.')

@@ -323,7 +323,10 @@ class DryIdempotency(Message):
 
     claim: str
     verdict: Literal["NEW", "DUPLICATE", "CONFLICT"]
-    jobId: Annotated[str | None, Field(description="Job with the same request, or with the same key.")] = None
+    jobId: Annotated[
+        str | None,
+        Field(description="Id of the job with the same request or the same key. Null if no such job exists."),
+    ] = None
 
 
 class DryQuota(Message):
@@ -1102,7 +1105,7 @@ class QuotaLogPage(Message):
 
 class QuotaRule(Message):
     """
-    Limits of a quota. Null means no limit.
+    Limits of a quota. A null field is not set.
     """
 
     max_active: Annotated[int | None, Field(description="Maximum active jobs.")] = None

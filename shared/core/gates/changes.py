@@ -238,10 +238,10 @@ def apply_change(
 
 
 def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
-    """Returns `True` if a quota of a type or source has nothing left to store.
+    """Returns `True` if the state of a quota of a job type or source can be deleted.
 
-    A credit that a rate for every tenant still counts is stored, and so is a breaker's epoch, which active jobs may
-    have.
+    The state stays while a default rate for every tenant counts its credit. The state also stays if the breaker has an
+    epoch, because active jobs can have that epoch.
     """
     is_kept = state.breaker is not None and state.breaker.epoch > 0
     is_counted = rate.find_rate(state, directory.find_rule(state), now) is not None

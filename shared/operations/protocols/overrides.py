@@ -59,7 +59,7 @@ def apply_overrides(
     for name in _part(values, _TENANTS):
         tenant = normalise(name.rpartition(":")[0])
         if (meaning := RESERVED_TENANTS.get(tenant)) is not None:
-            problems.append(f"{_TENANTS}{name}: no tenant can have this name, which means {meaning}")
+            problems.append(f"{_TENANTS}{name}: the name is reserved for {meaning}; remove the key")
     registry = _registry(_part(values, _PROTOCOLS), before.registry, known, services, problems)
     return CatalogState(registry, _modes(values, before.modes, problems), tuple(problems), _ref_hosts(values))
 

@@ -38,8 +38,8 @@ def test_a_schema_of_the_store_comes_before_the_packaged_one() -> None:
         (ocr() | {"lucius:schemas:steps/ocr.schema.json": "{"}, "not JSON"),
         (ocr() | {"lucius:tenants:a:mode": "FAST"}, "'FAST' is not one of"),
         (ocr() | {"lucius:defaults:mode": "FAST"}, "'FAST' is not one of"),
-        (ocr() | {"lucius:tenants:*:mode": "BURST"}, "which means every tenant"),
-        (ocr() | {"lucius:tenants:=Platform:ref_hosts": "a.example"}, "which means events without a tenant"),
+        (ocr() | {"lucius:tenants:*:mode": "BURST"}, "reserved for every tenant"),
+        (ocr() | {"lucius:tenants:=Platform:ref_hosts": "a.example"}, "reserved for events without a tenant"),
     ],
 )
 def test_what_cannot_be_meant_is_named_and_changes_nothing(bad: dict[str, str], words: str) -> None:

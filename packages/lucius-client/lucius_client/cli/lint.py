@@ -94,8 +94,8 @@ class Linter:
         if self.services is not None and self.services.get(step["service"]) != step["step_type"]:
             yield (
                 f"steps.{number}.service",
-                f"no subscription {step['service']!r} takes step_type {step['step_type']!r} in the bus topology; "
-                "Service Bus drops directives without a subscription",
+                f"no subscription {step['service']!r} of the bus topology receives step_type {step['step_type']!r}; "
+                "correct the step, or add the subscription to the topology",
             )
 
 
