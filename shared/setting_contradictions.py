@@ -28,7 +28,7 @@ def _missing(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
     if values.get("storage_backend") != "memory":
         pairs += [("table_connection", "table_endpoint"), ("blob_connection", "blob_endpoint")]
     wrong = [
-        f"{names[one]} (or {names[other]}) is not set"
+        f"{names[one]} is not set; set {names[one]} or {names[other]}"
         for one, other in pairs
         if values.get(one) is None and values.get(other) is None
     ]

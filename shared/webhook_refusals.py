@@ -47,8 +47,8 @@ class DeliveryNotFound(Refused, status=404):
 
     def __init__(self, hook_id: str, number: int) -> None:
         super().__init__(
-            f"delivery not found: {number} of webhook {hook_id[:128]}; check the number, or list the webhook's "
-            "deliveries: the event of the delivery may have expired"
+            f"delivery not found, or its event has expired: {number} of webhook {hook_id[:128]}; list the "
+            "deliveries of the webhook"
         )
 
 

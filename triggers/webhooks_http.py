@@ -145,7 +145,7 @@ async def _read(request: Request) -> func.HttpResponse:
     method="PATCH",
     path="v1/webhooks/{hookId}",
     summary="Update a webhook",
-    description="Changes URL, filter or format, and enables or disables the webhook. Waiting deliveries go to the new "
+    description="Changes the URL, filter, format or state of the webhook. Waiting deliveries go to the new "
     "URL. The secret does not change. `:rotate` creates another secret.",
     parameters=(HOOK_ID, TENANT),
     body=HookChange,

@@ -158,7 +158,7 @@ output documentsEndpoint string = storage.outputs.documentsEndpoint
 @description('URL of the container with a folder for each attempt.')
 output workspaceUri string = storage.outputs.workspaceUri
 
-@description('Allowed references of jobs.')
+@description('Allowed references of jobs: `host/container/{tenant}`.')
 output referenceHosts string[] = storage.outputs.referenceHosts
 
 @description('Name of the App Configuration store. Empty if there is none.')

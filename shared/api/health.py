@@ -85,7 +85,7 @@ class SettingNotRead(Response):
 
 
 class Ready(Response):
-    """The dependencies of the app respond."""
+    """State of the app if all dependencies respond."""
 
     status: Literal["ready"]
     ledger: Literal["tables", "memory"]

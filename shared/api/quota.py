@@ -180,7 +180,7 @@ class WaitingJob(Response):
 
     jobId: JobId
     position: Annotated[int, Field(ge=1)]
-    """Position among the jobs that wait for the quota."""
+    """Position in the waiting queue of the quota."""
     request_type: str
     source: str | None
     priority: str

@@ -171,8 +171,8 @@ def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], ser
     for step in parsed.steps:
         if services.get(step.service) != step.step_type:
             raise ProtocolError(
-                f"{source}: step {step.step_id}: no subscription {step.service!r} takes step_type {step.step_type!r} "
-                "in the bus topology; add the subscription"
+                f"{source}: step {step.step_id}: no subscription {step.service!r} of the bus topology receives "
+                f"step_type {step.step_type!r}; add the subscription"
             )
         if step.payload_schema is not None:
             used[step.step_id] = _find_schema(source, step, schemas)

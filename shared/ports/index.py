@@ -381,7 +381,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns a tenant's jobs, newest first, created from `since` on and before `until`. Makes one query of at most
         1,000 rows.
 
-        There is no other filter. With another filter, the store can read an unlimited number of rows for a page.
+        There is no other filter. With another filter, the store would read an unlimited number of rows for a page.
         """
 
     async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:

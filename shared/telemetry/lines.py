@@ -80,7 +80,11 @@ LINES: tuple[Line, ...] = (
         "Opened an incident of a breaker, a silent service or an unreadable row; needs an operator; `reason` has the "
         "code",
     ),
-    Line("INCIDENT_LATE", _W, "Could not open or close the incident of a breaker or a row; retried by the next sweep"),
+    Line(
+        "INCIDENT_LATE",
+        _W,
+        "Could not open or close the incident of a breaker or an unreadable row; retried by the next sweep",
+    ),
     Line("INCIDENT_SETTLED", _I, "An incident was resolved, retried or dismissed; `status` has the new state"),
     Line("SWEPT", _I, "A sweep ended; the record has the counts of the sweep"),
     Line("SWEEP_FAILED", _W, "Could not repair a job or list a tenant's jobs; retried by a later sweep"),

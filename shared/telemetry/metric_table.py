@@ -150,7 +150,7 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "s",
         (),
-        "Time since the last day with an anchor ended. Recorded once an hour",
+        "Time since the end of the last day with an anchor. Recorded once an hour",
     ),
     Metric("events_unsent", _G, "{event}", (), "Public events not yet sent to topic `lucius-events`"),
     Metric(

@@ -98,7 +98,7 @@ def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
 
     After an error status, a reader does not reconnect.
     """
-    return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: come again later\n\n")
+    return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: reconnect later\n\n")
 
 
 def ended(req: func.HttpRequest) -> func.HttpResponse:

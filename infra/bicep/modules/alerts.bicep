@@ -71,7 +71,7 @@ type thresholdsType = {
   @minValue(1)
   failedJobs: int?
 
-  @description('Optional. Number of throttled requests in five minutes, of Service Bus or of the ledger. Default: 20.')
+  @description('Optional. Maximum number of throttled requests in five minutes without an alert, for Service Bus and for the ledger. Default: 20.')
   @minValue(0)
   throttled: int?
 

@@ -15,7 +15,7 @@ param defaultMode string = 'DEFAULT'
 param tenantModes tenantModeType[] = []
 
 @export()
-@description('Mode of a tenant.')
+@description('Mode of a tenant\'s job requests that name no mode.')
 @sealed()
 type tenantModeType = {
   @description('Required. Name of the tenant, in lower case and without leading or trailing blanks.')

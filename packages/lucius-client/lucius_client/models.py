@@ -1494,7 +1494,7 @@ class WaitingJob(Message):
     """
 
     jobId: str
-    position: Annotated[int, Field(description="Position among the jobs that wait for the quota.")]
+    position: Annotated[int, Field(description="Position in the waiting queue of the quota.")]
     request_type: str
     source: str | None
     priority: str
@@ -2779,7 +2779,7 @@ class Job(Message):
 
 class Ready(Message):
     """
-    The dependencies of the app respond.
+    State of the app if all dependencies respond.
     """
 
     status: Literal["ready"]

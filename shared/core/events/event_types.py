@@ -235,7 +235,7 @@ BreakerOpened = TypedDict(
     "BreakerOpened",
     {
         "status": Literal[BreakerState.OPEN],
-        "from": Annotated[BreakerState, Field(description="Previous state. OPEN: the breaker opened again.")],
+        "from": Annotated[BreakerState, Field(description="Previous state. `OPEN` if the breaker opened again.")],
         "until": NotRequired[Annotated[Instant, Field(description="Time when the breaker becomes half-open.")]],
         "bad": NotRequired[Annotated[Count, Field(description="Number of failures that opened the breaker.")]],
         "calls": NotRequired[Annotated[Count, Field(description="Number of jobs that the breaker counted.")]],

@@ -251,7 +251,7 @@ def _find_failures(overview: Overview) -> Iterator[HealthProblem]:
     reason = reasons.most_common(1)[0][0] or "unknown"
     yield HealthProblem(
         level=Level.WARNING,
-        sentence=f"Failures: {failed:,} of {_count(ended, 'job')} failed in the last 10 minutes, most of them with "
+        sentence=f"Failures: {failed:,} of {_count(ended, 'job')} failed in the last 10 minutes, most often with "
         f"{reason}.",
         consequence="Failed jobs stay dead letters until they are redriven or dismissed.",
         since=min(minute for minute in overview.minutes if minute >= since),
@@ -269,7 +269,7 @@ def _find_incidents(overview: Overview) -> Iterator[HealthProblem]:
         more = "at least " if overview.incidents_at_least else ""
         yield HealthProblem(
             level=Level.WARNING,
-            sentence=f"Incidents: {more}{len(failed)} failed jobs wait for an operator, most of them with "
+            sentence=f"Incidents: {more}{len(failed)} failed jobs wait for an operator, most often with "
             f"{codes.most_common(1)[0][0]}.",
             consequence=_STAYS_OPEN,
             since=failed[-1].opened_at,

@@ -74,7 +74,7 @@ def ended(**statuses: int) -> MinuteCounts:
         (
             {"minutes": {NOW - timedelta(minutes=9): ended(SUCCEEDED=1_000, FAILED_FINAL=1_000)}},
             Level.WARNING,
-            "Failures: 1,000 of 2,000 jobs failed in the last 10 minutes, most of them with BAD.",
+            "Failures: 1,000 of 2,000 jobs failed in the last 10 minutes, most often with BAD.",
             "lucius deadletter list",
         ),
         (
@@ -86,7 +86,7 @@ def ended(**statuses: int) -> MinuteCounts:
         (
             {"incidents": [incident(number) for number in range(3)], "incidents_at_least": True},
             Level.WARNING,
-            "Incidents: at least 3 failed jobs wait for an operator, most of them with ATTEMPTS_EXHAUSTED.",
+            "Incidents: at least 3 failed jobs wait for an operator, most often with ATTEMPTS_EXHAUSTED.",
             "lucius incident list --kind JOB",
         ),
         (

@@ -65,7 +65,7 @@ class Settings:
                     return value
                 if properties := self._properties(key):
                     return connection_by_identity(key, properties, service)
-        raise BindingError(f"the connection setting {name!r} is missing")
+        raise BindingError(f"connection setting not found: {name!r}; set it, or its properties {name}__...")
 
     def _properties(self, name: str) -> dict[str, str]:
         """Returns the settings `NAME__property` and `NAME:property` by property, in lower case."""

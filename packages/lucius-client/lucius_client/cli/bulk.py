@@ -66,7 +66,7 @@ ITEMS = Listing(
 )
 FIRST = Listing("jobs", "jobId", (Column("job", "jobId"),))
 
-bulk_app = typer.Typer(help="Control, redrive or replay many jobs in one operation.", no_args_is_help=True)
+bulk_app = typer.Typer(help="Cancel, pause, resume, redrive or replay many jobs.", no_args_is_help=True)
 
 
 def _command_of(action: str, summary: str) -> Callable[..., Any]:

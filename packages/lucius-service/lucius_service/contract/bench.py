@@ -294,7 +294,7 @@ class Bench:
         await self._lanes[lane].send(message)
 
     async def dead_letter(self, message_id: str, within_s: float) -> ServiceBusReceivedMessage | None:
-        """Returns the dead letter of a message, after a wait, or None if the dead letter did not arrive in time."""
+        """Waits at most `within_s` seconds for the dead letter of a message. Returns the dead letter, or None."""
         deadline = time.monotonic() + within_s
         while True:
             for message in await self._lanes[self.options.lane].messages(dead=True):
