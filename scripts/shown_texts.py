@@ -42,7 +42,7 @@ def function_docstrings() -> Iterator[tuple[str, int, str]]:
         for node in ast.walk(ast.parse((ROOT / name).read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
                 decorators = " ".join(map(ast.unparse, node.decorator_list))
-                if (text := ast.get_docstring(node)) and not re.search("property|command", decorators):
+                if (text := ast.get_docstring(node)) and not re.search(r"\b(property|command)\b", decorators):
                     yield name, node.body[0].lineno, text
 
 

@@ -133,8 +133,8 @@ class AccessSettings:
     dashboard_client_id: str = setting(
         "LUCIUS_DASHBOARD_CLIENT_ID",
         form.text,
-        help="Client id of the dashboard at the issuer, for sign-in by authorization code with PKCE. Its redirect URI "
-        "is `/v1/dashboard` of the app, of type SPA. If unset, users paste a token",
+        help="Client id of the dashboard at the issuer, for sign-in by authorization code with PKCE. The "
+        "redirect URI of the client is `/v1/dashboard` of the app, with the type SPA. If unset, users paste a token",
     )
     dashboard_scope: str = setting(
         "LUCIUS_DASHBOARD_SCOPE",

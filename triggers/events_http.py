@@ -214,10 +214,10 @@ def _filter_of(req: func.HttpRequest) -> EventFilter:
     """Returns the filter. Raises FilterInvalid, RequestError (400)."""
     given = req.params.get("types")
     types = [each.strip() for each in given.split(",")] if given is not None else None
-    if types is not None and not {*types} <= {*PublicType}:
-        raise RequestError(
-            ProblemCode.TYPES_INVALID, f"types must be one or more of {', '.join(PublicType)}, not {excerpt(given)}"
-        )
+    unknown = [each for each in types or () if each not in {*PublicType}]
+    if unknown:
+        detail = f"types must be one or more of {', '.join(PublicType)}, not {excerpt(unknown[0])}"
+        raise RequestError(ProblemCode.TYPES_INVALID, detail)
     terminal = req.params.get("terminal", "false")
     if terminal not in ("true", "false"):
         raise RequestError(ProblemCode.TERMINAL_INVALID, f"terminal must be true or false, not {excerpt(terminal)}")

@@ -117,7 +117,7 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     """Returns the job as it was after event `given`, with that event under `as_of`. Raises RequestError (400, 404)."""
     if not given.isdecimal() or len(given) > MAX_SEQ_DIGITS or int(given) < 1:
-        detail = f"asOf must be an event number of at least 1, not {excerpt(given)}"
+        detail = f"asOf must be an event number from 1 to {10**MAX_SEQ_DIGITS - 1}, not {excerpt(given)}"
         raise RequestError(ProblemCode.AS_OF_INVALID, detail)
     record, events = await read_history(request.context(), job_id_of(request.http))
     try:

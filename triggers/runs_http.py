@@ -137,5 +137,6 @@ def _attempt(req: func.HttpRequest, run: Run) -> int:
     """Parses the number of an attempt. Raises RequestError (400)."""
     given = req.params.get("attempt", str(run.last_attempt))
     if not (given.isascii() and given.isdecimal() and len(given) <= _MAX_DIGITS and int(given) >= 1):
-        raise RequestError(ProblemCode.ATTEMPT_INVALID, f"attempt must be a number of at least 1, not {excerpt(given)}")
+        detail = f"attempt must be a number from 1 to {10**_MAX_DIGITS - 1}, not {excerpt(given)}"
+        raise RequestError(ProblemCode.ATTEMPT_INVALID, detail)
     return int(given)

@@ -21,7 +21,7 @@ export async function verifyChain(bundle) {
   let before = "";
   for (const [index, event] of bundle.events.entries()) {
     if (event.seq !== undefined && Number(event.seq) !== index + 1) return { ok: false, text: `Event ${index + 1} is missing.` };
-    if (event.prev_hash !== before) return { ok: false, text: `prev_hash` of event ${index + 1} is not the hash of the event before.` };
+    if (event.prev_hash !== before) return { ok: false, text: `Event ${index + 1} has a wrong prev_hash: it is not the hash of the event before.` };
     before = event.hash;
   }
   return { ok: true, text: `Each of the ${bundle.events.length} events has the hash of the event before. The digest matches the bundle.` };

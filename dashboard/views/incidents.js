@@ -43,7 +43,7 @@ function Incidents({ id }) {
     empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens an incident when a job fails permanently, a circuit breaker opens, a service is silent, or a row is unreadable.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
       ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
-        ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step." }] : []),
+        ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step and keeps the results of earlier steps." }] : []),
         { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "Choose Resolve if the cause is repaired. No job changes." },
         { verb: "Dismiss", send: api.dismissIncident, values: { incidentId: each.incidentId }, text: "Choose Dismiss if the incident needs no action." },
       ]} />`}</header>
@@ -56,7 +56,7 @@ function Incidents({ id }) {
 const DeadLetters = () => html`<${List} id=${`dead:${tenant.value}`} load=${(options) => api.listDeadLetters({ tenant_id: tenant.value, limit: 50 }, options)} items="deadletters"
   empty=${html`<${EmptyState} title="No dead letters"><p>Failed jobs that are neither redriven nor dismissed are listed here.</p><//>`}>
   ${(each, reload) => html`<header><h2 class="clip mono">${each.error_code ?? each.last_error_code}</h2>${may(api.redriveJob) && html`<${Actions} onDone=${reload} actions=${[
-    { verb: "Redrive", send: api.redriveJob, values: { jobId: each.jobId }, reason: "optional", text: "A new job starts at the failed step and keeps earlier results." },
+    { verb: "Redrive", send: api.redriveJob, values: { jobId: each.jobId }, reason: "optional", text: "A new job starts at the failed step and keeps the results of earlier steps." },
     { verb: "Dismiss", send: api.dismissDeadLetter, values: { jobId: each.jobId }, text: "The job stays failed and leaves this list." },
   ]} />`}</header><p class="clip-lines">${each.error_message}</p>
   <p class="muted small">job ${job(each.jobId)} · ${each.request_type} · step ${each.failed_step_id} after ${each.attempts_total} attempts · tenant ${each.tenant_id} · <${Time} at=${each.completed_at} /></p>`}

@@ -35,7 +35,7 @@ _DRAIN_TIMEOUT_S = 2.0
 #: lines of a child that the user sees
 _WARNING = re.compile(r"\b(WARNING|WARN|ERROR|CRITICAL)\b")
 #: a warning that is for deployments: without AUTH=1 the local app checks no tokens
-_EXPECTED = '"AUTH_NONE"'
+_EXPECTED = '"event": "AUTH_NONE"'
 
 Log = Callable[[str], None]
 

@@ -185,8 +185,7 @@ class ProblemCode(StrEnum):
     WAIT_INVALID = (
         "WAIT_INVALID",
         400,
-        "`wait` is not a whole number of seconds from 0 to 20, or `until` is not an allowed value; `detail` lists the "
-        "values.",
+        "`wait` is not a whole number of seconds from 0 to 20, or `until` is not an allowed value. See `detail`.",
     )
     WITHDRAWN = "WITHDRAWN", 409, "The job was never created; submit its request again."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.plain_english import ROOT, findings, refused_phrases
+from scripts.plain_english import ROOT, begins_with_verb, findings, refused_phrases
 
 _REFUSED = refused_phrases((ROOT / "docs" / "contributing" / "words.md").read_text("utf-8"))
 
@@ -35,3 +35,8 @@ def test_a_fault_is_found(text: str, expected: str) -> None:
 )
 def test_other_texts_pass(text: str) -> None:
     assert not list(findings(text, _REFUSED))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("Returns it.", True), ("The name.", False), ("This is it.", False)])
+def test_a_docstring_of_a_function_begins_with_a_verb(text: str, expected: bool) -> None:
+    assert begins_with_verb(text) == expected

@@ -94,7 +94,7 @@ def page(req: func.HttpRequest) -> tuple[int, str]:
     # a longer number exceeds every limit, and `int` has its own error for thousands of digits
     if not given.isdecimal() or len(given) > _MAX_DIGITS or not 1 <= int(given) <= MAX_PAGE:
         raise RequestError(
-            ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_PAGE}, not {given[:40]!r}"
+            ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_PAGE}, not {excerpt(given)}"
         )
     try:
         position = base64.b64decode(req.params.get("cursor", ""), altchars=b"-_", validate=True).decode()

@@ -44,7 +44,7 @@ type thresholdsType = {
   @minValue(1)
   replyBacklog: int?
 
-  @description('Optional. Age in seconds of the oldest directive without an ACK. Maximum: the ACK timeout plus the lease, minus 120 seconds. Default: 300.')
+  @description('Optional. Age in seconds of the oldest directive without an ACK. Use at most the ACK timeout plus the lease, minus 120 seconds. Default: 300. Maximum: 600.')
   @minValue(60)
   @maxValue(600)
   stuckSeconds: int?

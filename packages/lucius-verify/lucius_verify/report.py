@@ -45,7 +45,7 @@ class Level:
             self.state, self.fault = State.BROKEN, fault
 
     def settle(self, detail: str) -> None:
-        """Sets the summary of the checks, and the state HOLDS unless the level is broken."""
+        """Sets the summary of the checks. Sets the state to HOLDS if the level is not broken."""
         self.detail = detail
         if self.fault is None:
             self.state = State.HOLDS

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from shared.core.gates.rules import EVERY, OVER_ALL, OVER_ALL_EXAMPLES, PARTS, Gate, GateKind
 from shared.core.jobs.routing import PLATFORM, normalise
 from shared.core.records.canonical import MAX_KEY, encode_key
+from shared.errors import excerpt
 from shared.operations.process.context import Context
 from shared.refusals import GateNotFound, GateUnclear, QuotaInvalid
 
@@ -50,7 +51,7 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
         raise GateUnclear
     tenant = normalise(tenant)
     if not tenant or tenant == PLATFORM or len(encode_key(tenant)) > MAX_KEY:
-        raise QuotaInvalid(("tenant", f"must be a valid tenant name, not {tenant[:40]!r}"))
+        raise QuotaInvalid(("tenant", f"must be a valid tenant name, not {excerpt(tenant)}"))
     own = Gate(GateKind.TENANT, tenant)
     if given or gate_id is None:
         gate = next((_make_gate(tenant, kind, name) for kind, name in given.items()), own)

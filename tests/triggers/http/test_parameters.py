@@ -5,7 +5,7 @@ import pytest
 
 from shared.apidocs.route import Parameter
 from tests.triggers.http.test_routes import route
-from triggers.http.parameters import DRY_RUN, refuse_unknown_parameters
+from triggers.http.parameters import DRY_RUN, page, refuse_unknown_parameters
 from triggers.http.problems import RequestError, problem_body
 from triggers.registered import ROUTES
 
@@ -34,6 +34,15 @@ def test_hostile_names_are_shortened() -> None:
         refuse_unknown_parameters(asked(query), route(parameters=()))
     body = problem_body(refused.value, "r-1")
     assert len(str(body)) < 2_000
+
+
+def test_a_refused_value_is_quoted_in_part() -> None:
+    """The detail shows the value without control characters, cut to a bounded length."""
+    with pytest.raises(RequestError) as refused:
+        page(asked({"limit": "\x1b[31m\n\u202e" + "9" * 5_000}))
+    assert r"not '\x1b[31m\n\u202e999" in str(refused.value)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 100
 
 
 def test_declared_parameters_and_keys_of_gateways_pass() -> None:

@@ -43,7 +43,7 @@ JobType = Annotated[
     typer.Option("--type", metavar="REQUEST_TYPE", help="Only jobs of this type.", autocompletion=completion.protocols),
 ]
 Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only jobs with this label.")]
-Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs created at or after {_TIME}.")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs created since {_TIME}.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only jobs created before this time.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
 OptionalReason = Annotated[
