@@ -151,7 +151,7 @@ def days_from(least: float) -> Callable[[str], float]:
 
 
 def lifetime(value: str) -> timedelta | None:
-    """Parses days; 0 becomes None."""
+    """Parses a number of days. Returns None, which means unlimited, for 0."""
     return None if value.strip() == "0" else timedelta(days=days(value))
 
 

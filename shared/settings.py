@@ -94,7 +94,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_PROGRESS_SECONDS",
         form.at_least(5),
         "30",
-        help="Seconds, at least 5, between two stored values of `progress`",
+        help="Minimum seconds between two stored values of `progress`, at least 5",
         tuning=True,
     )
     #: if neither of these two is set: the namespace of directives and replies
@@ -221,7 +221,7 @@ class Settings(AccessSettings, StoreSettings):
     max_inflight: int | None = setting(
         "LUCIUS_MAX_INFLIGHT",
         form.optional(form.whole_number),
-        help="Maximum active jobs of all tenants. A limit of `lucius quota` overrides this setting",
+        help="Maximum active jobs of all tenants together. A limit of `lucius quota` overrides this setting",
         tuning=True,
     )
     max_inflight_burst: int | None = setting(

@@ -98,9 +98,9 @@ Returned = TypeVar("Returned")
 
 @asynccontextmanager
 async def time_limit(seconds: float) -> AsyncIterator[None]:
-    """Raises Interrupted if the block takes longer, or if a client in the block gave up by cancelling.
+    """Raises Interrupted if the block takes longer than `seconds`, or if a client in the block cancelled its call.
 
-    A cancellation of the task from outside is not changed.
+    A cancellation of the task itself is raised again.
     """
     try:
         async with asyncio.timeout(seconds) as limit:

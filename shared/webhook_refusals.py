@@ -76,4 +76,4 @@ class DefaultHook(Refused, status=409):
     webhook. Create another webhook.
     """
 
-    text = "cannot change, delete, test or resume the webhook default, which has no URL; create another webhook"
+    text = "cannot change, delete, test or resume the webhook `default`, which has no URL; create another webhook"

@@ -4,7 +4,7 @@ metadata description = 'Alert rules, saved queries, the workbook of the queries,
 import { thresholdsType } from 'modules/alerts.bicep'
 import { tagsType } from 'modules/shapes.bicep'
 
-@description('Required. Name of the environment, in the names of rules.')
+@description('Required. Name of the environment, which is part of the names of the alert rules.')
 param environmentName string
 
 @description('Required. Suffix of the resource names.')

@@ -99,7 +99,7 @@ NOBODY = Caller(actor="nobody", scopes=frozenset(), tenant="")
 def caller_from_claims(
     claims: Mapping[str, Any], *, tenants: TenantRules, all_tenants_role: str, source_claim: str | None = None
 ) -> Caller:
-    """Makes the caller of a token whose signature and times are valid.
+    """Returns the caller of a token whose signature and times are valid.
 
     Scopes are in `scp` or `scope` (RFC 9068 2.2.3), as text separated by spaces, or in the list `roles`. `orch:admin`
     and the roles over all tenants, `all_tenants_role` with `:read` or `:operate`, are accepted in `roles` only. Raises

@@ -84,7 +84,7 @@ class BlobTexts:
             client = self._service.get_blob_client(self._container, name)
             await client.upload_blob(content, overwrite=True)
         except AzureError as error:
-            raise LedgerUnavailable(f"the claim-check blobs do not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the blob storage does not respond: {type(error).__name__}") from error
 
     async def get(self, name: str) -> str:
         return (await self.get_bytes(name)).decode("utf-8")
@@ -96,7 +96,7 @@ class BlobTexts:
         except ResourceNotFoundError as error:
             raise DataLost(name) from error
         except AzureError as error:
-            raise LedgerUnavailable(f"the claim-check blobs do not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the blob storage does not respond: {type(error).__name__}") from error
 
     async def folders(self) -> list[str]:
         """Returns the first segment of the blobs' names, without duplicates, in order."""
@@ -128,7 +128,7 @@ class BlobTexts:
                 if removed == limit:
                     return True
         except AzureError as error:
-            raise LedgerUnavailable(f"the claim-check blobs do not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the blob storage does not respond: {type(error).__name__}") from error
         return False
 
     async def check(self) -> None:

@@ -66,12 +66,12 @@ class Explanation(Response):
     """Reason for the delay of a job that has not failed. THROTTLED: a quota, or other jobs ahead in the waiting
     queue. GATED: a dispatch limit of the step's service or lane."""
     stopped_by: str | None = None
-    """THROTTLED: the quota, in words. GATED: the dispatch limit."""
+    """Quota of a THROTTLED job, in words. Dispatch limit of a GATED attempt."""
     position: int | None = None
-    """THROTTLED: position in the waiting queue, counted to 1,000. Null for a later position, or before the job is
+    """Position of a THROTTLED job in the waiting queue, at most 1,000. Null for a later position, or before the job is
     in the queue."""
     nextEligibleAt: Instant | None = None
-    """THROTTLED: estimated start. Null if time alone does not start the job; see `quota_wait`."""
+    """Estimated start of a THROTTLED job. Null if time alone does not start the job; see `quota_wait`."""
     since: Instant | None
     until: Instant | None
     """End of the time limit. Null if there is no time limit, or the job has ended."""

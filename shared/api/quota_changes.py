@@ -106,7 +106,7 @@ class Resume(RequestBody):
     """Platform service. Cannot be combined with the other fields that name a quota."""
     name: _Name | None = None
     """Quota over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`. Cannot be combined with
-    other names."""
+    the other fields that name a quota."""
     reason: Why
     """Reason, one line. Recorded in the quota's log."""
 

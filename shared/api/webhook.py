@@ -160,7 +160,7 @@ class HookLinks(Response):
     """Path for a POST request that sends a test event. Null if the webhook has no URL."""
     rotate: str
     resume: str | None
-    """Path for a POST request that resumes the webhook. Null if the webhook is enabled and waits for no probe."""
+    """Path for a POST request that resumes the webhook. Null if the webhook is enabled and `waits_until` is null."""
 
 
 class Hook(Response):
@@ -177,8 +177,8 @@ class Hook(Response):
     filter: HookFilter
     description: str
     state: HookStateName
-    """ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: deliveries
-    failed for 24 hours without a success, and the deliveries wait."""
+    """An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if no delivery succeeded
+    for 24 hours. Its deliveries then wait until a caller resumes the webhook."""
     state_reason: str | None
     created_at: Instant
     created_by: str

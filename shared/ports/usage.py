@@ -57,7 +57,7 @@ class Usage(Protocol):
         """Writes the rollup of a whole hour, which replaces an earlier rollup."""
 
     async def put_peaks(self, tenant: str, hour: datetime, peaks: Mapping[tuple[str, str], int]) -> None:
-        """Writes the peaks, which replace earlier peaks."""
+        """Writes the highest numbers of active jobs of the hour, which replace the stored numbers."""
 
     async def add_refused(self, tenant: str, hour: datetime, refused: Mapping[Group, int]) -> None:
         """Adds to the counts of refused requests. Raises Contended after a conflict at every try."""

@@ -176,7 +176,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{request}",
         (),
-        "Writes that concurrent writes prevented at every try. The Table service itself is healthy",
+        "Writes that failed at every try because of concurrent writes, not because of a fault of the Table service",
     ),
     Metric(
         "webhook_tries_total",

@@ -155,7 +155,7 @@ type tuningType = {
   @description('Optional. `feed`: LUCIUS writes public events to each tenant\'s feed. `topic`: LUCIUS also sends public events to the topic `lucius-events`. `off`: no public events.')
   LUCIUS_EVENTS: string?
 
-  @description('Optional. Seconds, at least 5, between two stored values of `progress`.')
+  @description('Optional. Minimum seconds between two stored values of `progress`, at least 5.')
   LUCIUS_PROGRESS_SECONDS: string?
 
   @description('Optional. Retention of public events in feeds, in days.')
@@ -200,7 +200,7 @@ type tuningType = {
   @description('Optional. Response to a request over a limit of the settings. `reject`: the request returns 429. `stage`: the request returns 202, and the job waits.')
   LUCIUS_OVERFLOW: string?
 
-  @description('Optional. Maximum active jobs of all tenants. A limit of `lucius quota` overrides this setting.')
+  @description('Optional. Maximum active jobs of all tenants together. A limit of `lucius quota` overrides this setting.')
   LUCIUS_MAX_INFLIGHT: string?
 
   @description('Optional. Maximum active jobs in mode BURST. A limit of `lucius quota` overrides this setting.')

@@ -139,7 +139,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return [job async for job in self._iterate(changes)][-1]
 
     def jobs(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[JobLine]:
-        """Lists jobs, newest first. `label` is `key:value`. `since` and `until` (exclusive) bound the time of creation.
+        """Lists jobs, newest first. `label` is `key:value`. `since` and `until` (exclusive) limit the time of creation.
 
         `limit` is the maximum number of jobs. Fetches pages on demand. Raises ValueError for a time without time zone.
         """
@@ -156,7 +156,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     def dead_letters(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[DeadLetter]:
         """Lists failed jobs that are neither redriven nor dismissed, most recent first.
 
-        `label` is `key:value`. `since` and `until` (exclusive) bound the time of creation. Raises ValueError for a time
+        `label` is `key:value`. `since` and `until` (exclusive) limit the time of creation. Raises ValueError for a time
         without time zone.
         """
         return self._iterate(series.dead_letters(filters, limit, self._retries))
@@ -292,7 +292,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     ) -> AsyncIterator[ReceiptSums]:
         """Yields sums of the time and attempts of a tenant's jobs, newest first. Each page has up to 100 jobs.
 
-        `since` and `until` (exclusive) bound the time of creation. `by` is `type`, `source` or `priority`.
+        `since` and `until` (exclusive) limit the time of creation. `by` is `type`, `source` or `priority`.
         """
         query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
         return self._iterate(series.Sums(query, self._retries))

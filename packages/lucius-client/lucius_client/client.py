@@ -140,7 +140,7 @@ class Client(Governance, Runs, Webhooks):
         return list(self._iterate(changes))[-1]
 
     def jobs(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> Iterator[JobLine]:
-        """Lists jobs, newest first. `label` is `key:value`. `since` and `until` (exclusive) bound the time of creation.
+        """Lists jobs, newest first. `label` is `key:value`. `since` and `until` (exclusive) limit the time of creation.
 
         `limit` is the maximum number of jobs. Fetches pages on demand. Raises ValueError for a time without time zone.
         """
@@ -157,7 +157,7 @@ class Client(Governance, Runs, Webhooks):
     def dead_letters(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> Iterator[DeadLetter]:
         """Lists failed jobs that are neither redriven nor dismissed, most recent first.
 
-        `label` is `key:value`. `since` and `until` (exclusive) bound the time of creation. Raises ValueError for a time
+        `label` is `key:value`. `since` and `until` (exclusive) limit the time of creation. Raises ValueError for a time
         without time zone.
         """
         return self._iterate(series.dead_letters(filters, limit, self._retries))
@@ -292,7 +292,7 @@ class Client(Governance, Runs, Webhooks):
     ) -> Iterator[ReceiptSums]:
         """Yields sums of the time and attempts of a tenant's jobs, newest first. Each page has up to 100 jobs.
 
-        `since` and `until` (exclusive) bound the time of creation. `by` is `type`, `source` or `priority`.
+        `since` and `until` (exclusive) limit the time of creation. `by` is `type`, `source` or `priority`.
         """
         query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
         return self._iterate(series.Sums(query, self._retries))

@@ -47,7 +47,7 @@ class Governance(ABC):
     def incidents(self, *, limit: int | None = None, **filters: Unpack[IncidentFilter]) -> Iterator[Incident]:
         """Lists incidents, most recent first. `state` is OPEN, RESOLVED, RETRIED or DISMISSED.
 
-        `kind` is JOB, BREAKER, SERVICE or ROW. `since` and `until` (exclusive) bound the time of the opening. Raises
+        `kind` is JOB, BREAKER, SERVICE or ROW. `since` and `until` (exclusive) limit the time of the opening. Raises
         ValueError for a time without time zone.
         """
         return self._iterate(series.incidents(filters, limit, self._retries))

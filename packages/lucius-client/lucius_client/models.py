@@ -546,7 +546,7 @@ class HookLinks(Message):
     resume: Annotated[
         str | None,
         Field(
-            description="Path for a POST request that resumes the webhook. Null if the webhook is enabled and waits for no probe."
+            description="Path for a POST request that resumes the webhook. Null if the webhook is enabled and `waits_until` is null."
         ),
     ]
 
@@ -589,7 +589,7 @@ class HookSecret(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: deliveries\nfailed for 24 hours without a success, and the deliveries wait."
+            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if no delivery succeeded\nfor 24 hours. Its deliveries then wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -1778,7 +1778,7 @@ class Hook(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: deliveries\nfailed for 24 hours without a success, and the deliveries wait."
+            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if no delivery succeeded\nfor 24 hours. Its deliveries then wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -1823,7 +1823,7 @@ class HookDetail(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: the webhook gets events. DISABLED: the webhook gets no events. SUSPENDED: deliveries\nfailed for 24 hours without a success, and the deliveries wait."
+            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if no delivery succeeded\nfor 24 hours. Its deliveries then wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -2651,17 +2651,19 @@ class Explanation(Message):
         ),
     ]
     stopped_by: Annotated[
-        str | None, Field(description="THROTTLED: the quota, in words. GATED: the dispatch limit.")
+        str | None, Field(description="Quota of a THROTTLED job, in words. Dispatch limit of a GATED attempt.")
     ] = None
     position: Annotated[
         int | None,
         Field(
-            description="THROTTLED: position in the waiting queue, counted to 1,000. Null for a later position, or before the job is\nin the queue."
+            description="Position of a THROTTLED job in the waiting queue, at most 1,000. Null for a later position, or before the job is\nin the queue."
         ),
     ] = None
     nextEligibleAt: Annotated[
         AwareDatetime | None,
-        Field(description="THROTTLED: estimated start. Null if time alone does not start the job; see `quota_wait`."),
+        Field(
+            description="Estimated start of a THROTTLED job. Null if time alone does not start the job; see `quota_wait`."
+        ),
     ] = None
     since: AwareDatetime | None
     until: Annotated[

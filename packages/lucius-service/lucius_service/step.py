@@ -93,7 +93,7 @@ class Task:
         return document
 
     def write(self, name: str, data: bytes, content_type: str) -> str:
-        """Writes a blob under `workspace_ref` and returns its URI. Raises StepFailed."""
+        """Writes a blob under `workspace_ref` and returns its URI. Raises StepFailed if the write fails."""
         uri = self.workspace.write(self.directive.workspace_ref.uri, name, data, content_type)
         self.written[uri] = _digest(data)
         return uri

@@ -72,7 +72,7 @@ class Hinting:
             self.note_hint(hint_of(job, rows))
 
     def note_hint(self, hint: Hint) -> None:
-        """Notes an existing hint, whose public events may be unknown."""
+        """Queues a hint, whose public events can be unknown."""
         hint = self._extend(hint)
         if hint.events or hint.events is None:
             self._enqueue(hint, None)

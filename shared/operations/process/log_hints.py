@@ -20,13 +20,13 @@ def note_admission_log(events: Events | None, write: AdmissionWrite) -> None:
 
 
 def note_gate_log(events: Events | None, gate: Gate, entries: Sequence[LogEntry]) -> None:
-    """Notes committed entries of one quota's log."""
+    """Sends the hint of committed entries of one quota's log."""
     if events is not None and entries:
         events.hinting.note_hint(gate_hint(gate, sorted(entries, key=lambda entry: entry.seq)))
 
 
 def note_incident(events: Events | None, incident: Incident, *entries: IncidentEntry) -> None:
-    """Notes committed entries of an incident's log. Without entries, the feed writer reads the log."""
+    """Sends the hint of committed entries of an incident's log. Without entries, the feed writer reads the log."""
     if events is not None:
         events.hinting.note_hint(incident_hint(incident, entries))
 

@@ -112,5 +112,5 @@ def _key(secret: str) -> bytes:
     except binascii.Error:
         key = b""
     if not key:
-        raise UsageError("--secret: must be whsec_ and base64, for example the output of `lucius webhook secret`")
+        raise UsageError("--secret: must be `whsec_` followed by base64, as `lucius webhook secret` prints it")
     return key

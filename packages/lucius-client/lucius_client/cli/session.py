@@ -103,7 +103,7 @@ class Session:
 
 
 def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that all commands share to `command`, and passes a session with these options as `session`.
+    """Adds to `command` the options that all commands share, and passes a session with these options as `session`.
 
     The wrapper fills in the tenant, and completes shortened ids.
     """

@@ -73,7 +73,7 @@ def submit(
             "--protocol",
             "-p",
             metavar="REQUEST_TYPE[@VERSION]",
-            help="Job type, as `lucius protocol list` shows. Default version: the API selects it.",
+            help="Job type, as `lucius protocol list` shows. Default version: selected by the API.",
             autocompletion=completion.protocols,
         ),
     ] = None,
