@@ -273,8 +273,8 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
             secret = b""
         if not _KEY_ID.fullmatch(kid) or len(secret) < _MIN_KEY_BYTES or kid in parsed:
             raise ValueError(
-                f"must be kid:base64key, separated by commas. Each key has at least {_MIN_KEY_BYTES} bytes. Each kid "
-                "occurs once, and has 1 to 32 letters, digits, hyphens and underscores"
+                f"must be a list of kid:base64key, separated by commas. Each key has at least {_MIN_KEY_BYTES} bytes. "
+                "Each kid occurs once, and has 1 to 32 letters, digits, hyphens and underscores"
             )
         parsed[kid] = secret
     return tuple(parsed.items())

@@ -156,7 +156,7 @@ export function Jobs() {
   const types = (protocols.data?.protocols ?? []).map((each) => each.request_type);
   const header = html`<div class="vlist-row vlist-header" role="row" aria-rowindex="1">
     ${["mark", "state", "id", "type", ...(tenant.value ? [] : ["tenant"]), "why", "labels", "age"].map((each) => html`<span key=${each} role="columnheader" class=${`c-${each}`}>
-      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Waits for, or ended", labels: "Labels", age: "Created" }[each]}</span>`)}
+      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Reason or duration", labels: "Labels", age: "Created" }[each]}</span>`)}
   </div>`;
   return html`<section class="view fill" aria-labelledby="title">
     <header class="view-header"><h1 id="title">Jobs</h1>

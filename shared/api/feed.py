@@ -60,7 +60,7 @@ class PublicEvent(Response):
     dataschema: str | None = None
     tenant: str
     sequence: Annotated[str, Field(examples=["00000000000000001042"])]
-    """Number in the tenant's feed: 20 digits, without gaps."""
+    """Number of the event in the tenant's feed, as 20 digits. The numbers have no gaps."""
     jobseq: Annotated[int, Field(ge=1)]
     """Number of the entry in the job's history, or in the log of the quota, incident or webhook."""
     traceparent: str | None = None

@@ -33,7 +33,8 @@ class ProtocolSource(Response):
     read_at: Instant | None = None
     """Time of the last read of the store. Null before the first read."""
     problems: list[str] | None = None
-    """Problems of the source. The last valid protocols stay in effect. Null for callers who do not see all tenants."""
+    """Errors in the protocols of the source. The last valid protocols stay in effect. Null for callers who do not see
+    all tenants."""
     versions: dict[str, int]
     """Version for new jobs, by job type."""
 

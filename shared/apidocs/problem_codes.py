@@ -46,7 +46,7 @@ class ProblemCode(StrEnum):
     CURSOR_INVALID = (
         "CURSOR_INVALID",
         400,
-        "`cursor`, `after` or `Last-Event-ID` is not a position from a response. Send the position of the last page.",
+        "`cursor`, `after` or `Last-Event-ID` is not a cursor from a response. Send the cursor of the last response.",
     )
     DATA_LOST = "DATA_LOST", 410, "A stored part of the job or message is gone. Only an operator can restore the part."
     DATE_INVALID = "DATE_INVALID", 400, "`date` is not a UTC date as YYYY-MM-DD."

@@ -926,7 +926,7 @@ class ProtocolSource(Message):
     problems: Annotated[
         list[str] | None,
         Field(
-            description="Problems of the source. The last valid protocols stay in effect. Null for callers who do not see all tenants."
+            description="Errors in the protocols of the source. The last valid protocols stay in effect. Null for callers who do not see\nall tenants."
         ),
     ] = None
     versions: Annotated[dict[str, int], Field(description="Version for new jobs, by job type.")]
@@ -967,7 +967,9 @@ class PublicEvent(Message):
     datacontenttype: str
     dataschema: str | None = None
     tenant: str
-    sequence: Annotated[str, Field(description="Number in the tenant's feed: 20 digits, without gaps.")]
+    sequence: Annotated[
+        str, Field(description="Number of the event in the tenant's feed, as 20 digits. The numbers have no gaps.")
+    ]
     jobseq: Annotated[
         int,
         Field(description="Number of the entry in the job's history, or in the log of the quota, incident or webhook."),

@@ -30,7 +30,7 @@ def decode_claim(entity: Entity) -> Claim:
 
 
 def claim_entity(partition: str, job: Job) -> dict[str, Any]:
-    """Returns the CLAIM row of a living job."""
+    """Returns the CLAIM row of a job, without an expiry."""
     key = row_at(partition, claim_row(job.idempotency_hash))
     return {**key, "job_id": job.job_id, "body_hash": job.body_hash, "created_at": job.created_at}
 
@@ -70,7 +70,7 @@ def ending(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
 
 
 def ending_owed(job: Job) -> list[RowOperation]:
-    """Makes only the ENDED row, so that the next sweep writes a row that was refused or does not exist."""
+    """Makes only the ENDED row, marked as owed, so that the next sweep writes the other rows of the job."""
     clear_at = job.completed_at or job.updated_at
     return [("create", ended_entity(encode_key(job.tenant), job.job_id, clear_at, purged=False, owed=True))]
 

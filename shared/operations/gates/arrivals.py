@@ -341,7 +341,7 @@ def _find_needed_allocation(
 
 
 def _restore_decision(decision: Decision, active: ActiveRow) -> Decision:
-    """Returns the decision of the earlier try, as far as its row shows it."""
+    """Returns the decision of the earlier try, with the slot of the ACTIVE row."""
     place = active.place or decision.place
     return (
         replace(decision, place=place)

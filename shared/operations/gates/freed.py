@@ -254,4 +254,4 @@ async def release_slot(context: Context, job: Job) -> bool:
         await context.index.move_place(active, place, now + FIRST_CHECK, freed=freed)
         return True
 
-    return await context.retry_on_conflict(free, f"the place of job {job.job_id}")
+    return await context.retry_on_conflict(free, f"the slot of job {job.job_id}")

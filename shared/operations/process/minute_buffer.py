@@ -28,7 +28,7 @@ class MinuteBuffer:
     """The counts of one process. No method raises."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[object]] | None = None) -> None:
-        """Sets the clock. `sleep`: sleep function of the task that writes. If `sleep` is None, only sweeps write."""
+        """Starts without counts. `sleep` is the sleep function of the task that writes. If None, only sweeps write."""
         self._sleep = sleep
         self._counts: dict[datetime, MinuteCounts] = {}
         #: kept here, since asyncio refers to tasks weakly

@@ -75,7 +75,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         left = [each for each in instances(record) if not await orchestrations.purge(each)]
         if left and now < ended_at + GIVE_UP_PURGE_AFTER:
             for instance_id in left if now >= ended_at + TERMINATE_AFTER else ():
-                await orchestrations.terminate(instance_id, "its job ended a day ago")
+                await orchestrations.terminate(instance_id, "the job of this orchestration ended at least a day ago")
             await context.index.reschedule_clearing(ended, now + RETRY_PURGE_AFTER)
             return RepairKind.PURGE_LATER
         if left:
