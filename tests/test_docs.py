@@ -66,6 +66,6 @@ def test_each_file_of_the_root_has_a_reason() -> None:
     """CONTRIBUTING.md lists the files that git has there, and no others."""
     listed = subprocess.run(["git", "ls-files", ":(glob)*"], cwd=ROOT, capture_output=True, text=True, check=True)
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    table = text.partition("## Files of the root")[2].partition("\n## ")[0]
+    table = text.partition("## Files in the repository root")[2].partition("\n## ")[0]
     named = [name for row in re.findall(r"(?m)^\| (`[^|]+) \|", table) for name in re.findall("`([^`]+)`", row)]
     assert sorted(named) == sorted(listed.stdout.split())

@@ -61,7 +61,7 @@ class Governance(ABC):
         return self._call(calls.settle_incident(incident_id, "resolve", reason))
 
     def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Redrives the job of an incident. Idempotent. `retried_by` of the result is the new job."""
+        """Redrives the job of an incident. Idempotent. `retried_by` of the result is the id of the new job."""
         return self._call(calls.settle_incident(incident_id, "retry", reason))
 
     def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:

@@ -56,7 +56,7 @@ def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) 
         "unbound_parameter": "parameters without a binding: other",
         "missing_setting": "'NO_SUCH_SETTING'",
         "bad_schedule": "neither NCRONTAB",
-        "missing_connection": "'NO_SUCH_CONNECTION' is missing",
+        "missing_connection": "connection setting not found: 'NO_SUCH_CONNECTION'",
         "unknown_trigger": "'eventHubTrigger' is not supported",
         "wrong_context_name": "ctx",
         "sync_client": "must be `async def`",

@@ -62,7 +62,7 @@ def test_a_storage_service_on_this_machine_is_azurite(properties: dict[str, str]
 @pytest.mark.parametrize(
     ("values", "service", "message"),
     [
-        ({}, "serviceBus", "'CONN' is missing"),
+        ({}, "serviceBus", "connection setting not found: 'CONN'"),
         ({"CONN__fullyQualifiedNamespace": "real.servicebus.windows.net"}, "serviceBus", "needs Azure: set CONN"),
         ({"CONN__accountName": "real"}, "blob", "the account 'real', which needs Azure"),
         ({"CONN__blobServiceUri": "https://real.blob.core.windows.net"}, "blob", "needs Azure"),

@@ -75,7 +75,7 @@ def test_four_processes_share_a_quota(loop: asyncio.AbstractEventLoop) -> None:
     rows = loop.run_until_complete(gates.rates([PROCESSES], at_once=(50, JOBS), creations=JOBS, stores=("memory",)))
     found = {row["load"]: row for row in rows}
     print(found)
-    ends = [row for load, row in found.items() if "ends" in load]
+    ends = [row for load, row in found.items() if "ended" in load]
     creations = [row for load, row in found.items() if "creations" in load]
     assert (len(ends), len(creations)) == (3, 2)
     assert min(row["per_s"] for row in ends if "stream" not in row["load"]) >= 150
