@@ -99,9 +99,7 @@ class ActiveRow:
         return Place(candidate=candidate)
 
     def make_freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
-        """Returns the FREED row that the deletion of ACTIVE leaves for the tenant's counts. Returns None if the counts
-        do not include the job.
-        """
+        """Returns the FREED row that replaces ACTIVE for the tenant's counts, or None for a job that is not counted."""
         place = self.counted_place
         if place.state is PlaceState.ENDED or place.uncounted:
             return None
@@ -170,9 +168,7 @@ class AwakeTenant:
 
 @dataclass(frozen=True, kw_only=True)
 class ListRow:
-    """A LIST row: an item of a tenant's list, as of event `seq`. The row of a living job can be one sweep older than
-    JOB.
-    """
+    """A LIST row: an item of a tenant's list, as of event `seq`. For an active job at most a sweep older than JOB."""
 
     job_id: str
     tenant_id: str
@@ -269,8 +265,7 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
-        """Writes the new places of several jobs of one tenant, and the change of the admission state, in one
-        transaction.
+        """Writes new places of a tenant's jobs, and the change of the admission state, in one transaction.
 
         Writes ACTIVE, DUE and WAIT of each job. No job may occur twice. Raises errors as `move_place` does.
         """
@@ -357,8 +352,8 @@ class Index(DeadLetters, Purging, Protocol):
         """Moves the ENDED row to another time. Does nothing if the row does not exist."""
 
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
-        """Wakes the tenant, and writes the ENDED rows of these ended jobs, each due at its time. The maximum is 50
-        jobs.
+        """Wakes the tenant, and writes the ENDED rows of these ended jobs, at most 50, each due at its
+        time.
 
         The jobs' LIST rows record this clearing. Does nothing if one of the LIST rows does not exist.
         """
@@ -367,9 +362,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Deletes the ENDED row of a job that is completely cleared. Idempotent."""
 
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        """Deletes the idempotency record under its ETag. A request that replaces the record at the same time has
-        precedence.
-        """
+        """Deletes the idempotency record under its ETag. A request that replaces the record then has precedence."""
 
     async def delete_listing(self, job: Job, archived_at: datetime | None = None) -> None:
         """Deletes LIST, CORRELATION, DEAD, DEPFAILED and INCIDENT with its log. Idempotent.
@@ -390,8 +383,7 @@ class Index(DeadLetters, Purging, Protocol):
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
     ) -> ListRow | None:
-        """Returns the row of one job in the list, or None if the list has no such row, or the job has another
-        correlation id.
+        """Returns the LIST row of one job, or None if no row has this job and correlation id.
 
         Raises LedgerUnavailable.
         """
@@ -399,8 +391,7 @@ class Index(DeadLetters, Purging, Protocol):
     async def list_correlated(
         self, tenant: str, correlation_id: str, *, after: str | None, limit: int
     ) -> list[ListRow]:
-        """Returns a tenant's jobs with this correlation id, as `list_jobs` does. Makes one query, and one read for each
-        job.
+        """Returns a tenant's jobs with this correlation id. Makes one query, and one read for each job.
 
         Jobs of an earlier release are not found. Raises LedgerUnavailable.
         """

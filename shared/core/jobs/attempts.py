@@ -77,9 +77,7 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
 
 
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Restarts the ACK timeout of an attempt before its publish. If the total time of the step or job is over, the step
-    fails.
-    """
+    """Restarts the ACK timeout of an attempt before its publish. Fails the step if no total time is left (R10)."""
     step = _find_step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignore(record, reason_code)
@@ -130,9 +128,7 @@ def fail_publish(record: Record, step_id: str, attempt_no: int, message: str, pr
 
 
 def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Ends the attempt if its lease in the ledger has expired. If not, the outcome is IGNORED, and the verdict has the
-    next wait.
-    """
+    """Ends the attempt if its lease has expired. If not, the outcome is IGNORED, and the verdict has the next wait."""
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignore(record, reason_code)
@@ -181,9 +177,7 @@ def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Pr
 
 
 def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Outcome:
-    """Ends a step in any state because the total time of the step or of its job is over (R10). Time in PAUSED does not
-    count.
-    """
+    """Ends a step in any state, because the total time of the step or job is over (R10). PAUSED time does not count."""
     step = _find_step(record, step_id)
     if record.job.status.terminal or step.status.terminal:
         return ignore(record, IgnoreReason.ATTEMPT_MOVED_ON)
@@ -195,9 +189,8 @@ def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Ou
 def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
     """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of that message.
 
-    The waits double, up to a maximum of five minutes. Only the first wait has an EVENT row. The waits stop when the
-    total time of the step or job is over, or when the job is cancelled. The outcome is then IGNORED, and the timeout
-    takes effect.
+    The waits double, up to five minutes. Only the first wait has an EVENT row. The total time, or a cancellation of the
+    job, stops the waits. The outcome is then IGNORED, and the timeout takes effect.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
@@ -217,9 +210,8 @@ def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str,
 def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
     """Postpones the next attempt, because a dispatch limit of its service or lane is reached (R56). Uses up no attempt.
 
-    The waits double, from half a minute to a maximum of five minutes. Only the first wait has an EVENT row. The waits
-    stop when the total time of the step or job is over, and on every control. The outcome is REFUSED if no attempt can
-    be recorded now.
+    The waits double, from half a minute to a maximum of five minutes. Only the first wait has an EVENT row. A control
+    stops the waits, as does the total time. The outcome is REFUSED if no attempt can be recorded now.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
@@ -255,10 +247,9 @@ def fail_retry(
     data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Outcome:
-    """Ends the attempt as FAILED_RETRY. The next attempt can be recorded after `wait_s` seconds. Raises
-    NoSuchTransition.
+    """Ends the attempt as FAILED_RETRY. The next attempt can be recorded after `wait_s` seconds.
 
-    If the total time ends before the next attempt, the step becomes FAILED_FINAL immediately.
+    If the total time ends before the next attempt, the step becomes FAILED_FINAL immediately. Raises NoSuchTransition.
     """
     # the clock of a PAUSED job is stopped; the resume shifts this time
     due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)
@@ -390,9 +381,7 @@ def _find_step(record: Record, step_id: str) -> Step:
 
 
 def _find_input_ref(record: Record, step: Step) -> Ref:
-    """Returns the job's input for the first step, else the result of the last step before it. Raises LookupError if
-    that step has none.
-    """
+    """Returns the input of the first step, else the result of the step before. Raises LookupError without a result."""
     before = record.before(step)
     if not before:
         return record.job.input_ref
