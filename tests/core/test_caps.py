@@ -39,7 +39,7 @@ def test_the_steps_cap_ends_the_lease() -> None:
     assert (story.step().lease_expires_at - story.now).total_seconds() == 90
     story.after(90).occurs(DeadlinePassed("ocr", 1))
     assert ended_for_time(story)
-    assert story.record.job.error_message == "the total time of the step is over"
+    assert story.record.job.error_message == "the step reached its maximum total time"
 
 
 def test_a_backoff_past_the_cap_fails_at_once() -> None:
@@ -61,7 +61,7 @@ def test_the_jobs_cap_counts_from_its_creation() -> None:
     story.after(90).replied("RESULT")
     story.after(10).recorded("embedding")
     assert ended_for_time(story)
-    assert story.record.job.error_message == "the total time of the job is over"
+    assert story.record.job.error_message == "the job reached its maximum total time"
     assert story.step("embedding").attempt_no == 0
 
 
@@ -135,7 +135,7 @@ def test_no_heartbeat_extends_an_attempts_longest_time() -> None:
     assert (step.status, step.retry_cause) == (StepStatus.FAILED_RETRY, FailureCause.LEASE_EXPIRED)
     assert (step.last_error_code, step.last_error_message) == (
         "TIME_EXCEEDED",
-        "the longest time of the attempt is over",
+        "the attempt reached its maximum time",
     )
     story.now = step.due_at
     story.recorded()
@@ -181,7 +181,7 @@ def test_a_revived_attempt_counts_from_its_first_ack() -> None:
 def test_our_backlog_is_waited_for_past_an_attempts_longest_time() -> None:
     """Its RESULT may be among the replies that wait; a heartbeat from before neither extends nor shortens that."""
     story = busy(beats=3)
-    assert at(story, 1010).occurs(LaneBacklog("ocr", 1, "replies wait on the lane")).transitioned
+    assert at(story, 1010).occurs(LaneBacklog("ocr", 1, "unread replies wait on the lane")).transitioned
     until = story.step().silent_until
     assert until > story.now
     assert not story.after(1).replied("HEARTBEAT").transitioned

@@ -2,7 +2,8 @@
 `recorded/`.
 
 A recording is made once for a number of `shared.core.jobs.history.RULES` and never changed. If a change of the rules
-makes `test_rules` fail, raise RULES, then record.
+makes `test_rules` fail, raise RULES, then record. Before the tag v0.3.0, delete the file and record it again instead
+(docs/decisions/0058-histories-are-executed-again.md).
 """
 
 from __future__ import annotations

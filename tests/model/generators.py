@@ -38,7 +38,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
         yield RenewLease(name, attempt_no)
         yield PublishFailed(name, attempt_no, "the bus is away")
         yield DeadlinePassed(name, attempt_no)
-        yield LaneBacklog(name, attempt_no, "replies wait on the lane")
+        yield LaneBacklog(name, attempt_no, "unread replies wait on the lane")
         yield TimePassed(name)
         yield Gated(name, "service:ocr", "service:ocr is held: it is slow")
         if attempt_no > 1:
@@ -73,7 +73,7 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
         yield RenewLease(step_id, attempt_no)
         yield PublishFailed(step_id, attempt_no, "the bus is away")
         yield DeadlinePassed(step_id, attempt_no)
-        yield LaneBacklog(step_id, attempt_no, "replies wait on the lane")
+        yield LaneBacklog(step_id, attempt_no, "unread replies wait on the lane")
     yield TimePassed(step_id)
     yield Gated(step_id, "service:ocr", "service:ocr is held: it is slow")
     for kind in ControlKind:

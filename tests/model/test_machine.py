@@ -140,7 +140,7 @@ class JobMachine(RuleBasedStateMachine):
     @rule(which=_which)
     def lane_is_full(self, which: int) -> None:
         step_id = self._current(which)
-        self.pair.occurs(LaneBacklog(step_id, self._attempt(step_id, 0), "replies wait on the lane"))
+        self.pair.occurs(LaneBacklog(step_id, self._attempt(step_id, 0), "unread replies wait on the lane"))
 
     @rule(which=_which)
     def guard_is_shut(self, which: int) -> None:

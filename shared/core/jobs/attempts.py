@@ -141,7 +141,7 @@ def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Pr
         failure, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
         if step.attempt_is_over(step.lease_expires_at or provenance.at):
             # the service responded; the code for a silent service would mislead an operator
-            code, message = StepError.TIME_EXCEEDED.value, "the longest time of the attempt is over"
+            code, message = StepError.TIME_EXCEEDED.value, "the attempt reached its maximum time"
         columns = {"execution_failures": step.execution_failures + 1}
         backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
     type_ = EventType(failure.value)
@@ -345,7 +345,7 @@ def _fail_by_time(
         type_=type_,
         job_code=Reason.TIME_EXCEEDED,
         step_code=step_code,
-        message=f"the total time of the {whose} is over",
+        message=f"the {whose} reached its maximum total time",
         **columns,
     )
 

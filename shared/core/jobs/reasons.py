@@ -32,7 +32,7 @@ class Reason(StrEnum):
     )
     DISPATCH_FAILED = (
         "DISPATCH_FAILED",
-        "Service Bus did not accept the directive at any try",
+        "every attempt to publish the directive failed",
         "check the limits and the firewall of the Service Bus namespace, and the role of the app's identity",
     )
     TIME_EXCEEDED = (

@@ -48,7 +48,7 @@ def record_orchestration_end(record: Record, instance_id: str, provenance: Prove
         if count > MAX_RESTARTS:
             after = move_job(cancel_in_flight(record, provenance), JobTrigger.ORCHESTRATION_FAILED, provenance)
             if after.job.status is JobStatus.FAILED_FINAL:
-                message = f"its orchestration ended {count} times before the job did"
+                message = f"the orchestration ended {count} times before the job ended"
                 after = after.with_job(error_code=Reason.ORCHESTRATION_FAILED, error_message=message)
             return make_transition(record, after, EventType.ORCHESTRATION_FAILED, provenance)
         after = move_job(

@@ -68,16 +68,16 @@ def decide_lane_of(
     """
     tenant = normalise(tenant_id)
     if mode is not None:
-        source, reason = "REQUEST", "mode named in the request"
+        source, reason = "REQUEST", "the request has this mode"
     elif modes is not None and (named := modes.tenants.get(tenant)) is not None:
         mode = named
-        source, reason = "TENANT_CONFIG", "no mode in the request: the tenant's configured one"
+        source, reason = "TENANT_CONFIG", "the request has no mode; the tenant's configured mode applies"
     else:
         mode = (modes.default if modes is not None else None) or default_mode
-        source, reason = "GLOBAL_CONFIG", "no mode in the request: the configured default"
+        source, reason = "GLOBAL_CONFIG", "the request has no mode; the configured default mode applies"
     if mode == "BURST":
         if doc_id is None:
-            raise ValueError("mode BURST needs doc_id, which spreads one tenant's documents over the lanes")
+            raise ValueError("mode BURST requires doc_id, from which LUCIUS computes the lane")
         key = tenant + normalise(doc_id)
     else:
         key = tenant

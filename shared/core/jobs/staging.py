@@ -61,7 +61,7 @@ def fail_dependent(record: Record, job_id: str, provenance: Provenance) -> Outco
         JobTrigger.DEPENDENCY_FAILED,
         provenance,
         error_code=Reason.DEPENDENCY_FAILED,
-        error_message=f"it depends on {job_id}, which did not succeed",
+        error_message=f"dependency {job_id} did not succeed",
     )
     return make_transition(record, after, EventType.DEPENDENCY_FAILED, provenance, data={"job_id": job_id})
 
@@ -95,7 +95,7 @@ def expire(record: Record, provenance: Provenance) -> Outcome:
             JobTrigger.EXPIRED,
             provenance,
             error_code=Reason.TIME_EXCEEDED,
-            error_message=f"it had not begun by {job.expires_at.isoformat()}",
+            error_message=f"the job did not start before {job.expires_at.isoformat()}",
         )
     except NoSuchTransition as no:
         return refuse(record, f"{no.trigger}_IN_{no.state}")

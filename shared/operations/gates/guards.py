@@ -46,14 +46,14 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
         if state is None:
             continue
         if state.hold is not None and state.hold.is_on(now):
-            return ShutGuard(gate, f"{gate.display_name} is held")
+            return ShutGuard(gate, f"dispatch limit {gate.display_name} is held")
         if state.max_active is not None:
             limits.append((gate, state.max_active))
     counts = [await _count(context, gate, step.lane) for gate, _ in limits]
     # no await from here on, so that no other attempt of this process comes in between
     for (gate, limit), count in zip(limits, counts, strict=True):
         if count.known is not None and count.known >= limit:
-            return ShutGuard(gate, f"{gate.display_name} is full")
+            return ShutGuard(gate, f"dispatch limit {gate.display_name} is reached")
     for count in counts:
         count.passed += 1
     return None

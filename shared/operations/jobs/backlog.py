@@ -28,9 +28,9 @@ async def what_waits(context: Context, job_id: str, step: Step, deadline: dateti
     try:
         for since in (recent, deadline) if initiated else ():
             if await _ahead(context, job_id, step, since) is not None:
-                return "its directive waits on the lane"
+                return "the directive of the attempt waits on the lane"
         if (await context.bus.lanes.replies(step.lane, since=deadline)).has_older(ended_at):
-            return "replies wait on the lane"
+            return "unread replies wait on the lane"
     except BusUnavailable as fault:
         telemetry.record_fault(fault)
         return str(fault)

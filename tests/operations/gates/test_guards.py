@@ -108,7 +108,7 @@ async def test_a_held_guard_keeps_the_next_attempt_back(world: World, gate: Gate
     record = await world.job(job_id)
     assert (record.job.status, record.steps[0].status) == (JobStatus.QUEUED, StepStatus.PENDING)
     assert await types(world, job_id) == ["JOB_CREATED", "GATED"]
-    assert (await world.ledger.events(job_id))[-1].reason == f"{gate.display_name} is held"
+    assert (await world.ledger.events(job_id))[-1].reason == f"dispatch limit {gate.display_name} is held"
     assert world.publisher.sent == []
     await resumed(world, gate)
     assert (await dispatch(world, job_id)).kind is VerdictKind.SENT
@@ -144,7 +144,7 @@ async def test_a_guard_is_shut_by_the_bus_s_count(world: World) -> None:
     assert (await dispatch(world, jobs[0])).kind is VerdictKind.SENT
     # the bus may not have counted the last sent directives: the process has
     assert (await dispatch(world, jobs[1])).kind is VerdictKind.GATED
-    assert (await world.ledger.events(jobs[1]))[-1].reason == "service:ocr is full"
+    assert (await world.ledger.events(jobs[1]))[-1].reason == "dispatch limit service:ocr is reached"
     assert counts.asked == [(15, "ocr")]
     world.clock.advance(40)
     assert (await dispatch(world, jobs[1])).kind is VerdictKind.SENT
