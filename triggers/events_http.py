@@ -134,7 +134,7 @@ async def events_after(request: Request, after: str | None) -> tuple[Page, bool]
 
     Raises errors as `events_read` does.
     """
-    # a reader without a position gets one at once, so that it misses no event
+    # a reader without a position gets one immediately, so that it misses no event
     wait_s = 0 if after in (None, LATEST) else HOLD_S
     found, held = await _wait_for_page(request, after or LATEST, wait_s)
     return found, bool(wait_s) and not held and not found.events

@@ -43,7 +43,7 @@ async def job_stream(request: Request) -> func.HttpResponse:
         return (await read_job(context, job_id))[0].job
 
     if given is None or given == LATEST:
-        # a reader without a position gets one at once, so that it misses no event
+        # a reader without a position gets one immediately, so that it misses no event
         return ended(req) if first.status.terminal else stream(req, [], following=_cursor(first.event_seq))
     seq, known = _seq(given), [first]
 

@@ -30,7 +30,7 @@ from benchmarks.jobs.stack import ROOT, cpu_seconds
 from emulator.up.parent_death import end_with_parent
 
 LANES = range(16)
-#: seconds after which the SDK wakes an idle receiver; a frame wakes it at once
+#: seconds after which the SDK wakes an idle receiver; a frame wakes it immediately
 _SOCKET_TIMEOUT_S = 2.0
 
 

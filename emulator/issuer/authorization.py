@@ -17,7 +17,7 @@ from aiohttp.typedefs import Middleware
 from servicebus_emulator.foreign_pages import refusal, refuse_foreign_pages
 
 DISCOVERY = "/.well-known/openid-configuration"
-#: RFC 6749 4.1.2 recommends at most ten minutes; the page redeems a code at once
+#: RFC 6749 4.1.2 recommends at most ten minutes; the page redeems a code immediately
 CODE_LIFETIME_S = 60
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 #: RFC 7636 4.2: the SHA-256 of a verifier, in base64url without padding

@@ -296,5 +296,5 @@ class Child:
 
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
-        probe.settimeout(1.0)  # loopback accepts or refuses at once
+        probe.settimeout(1.0)  # loopback accepts or refuses immediately
         return probe.connect_ex((LOOPBACK, port)) == 0

@@ -19,7 +19,7 @@ from lucius_service.workspace_io import Workspace
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "text/plain; charset=utf-8"
-#: bytes of waiting output at which an append follows at once
+#: bytes of waiting output at which an append follows immediately
 FULL_BYTES = 64 * 1024
 #: seconds between appends; `EVERY_LATER_S` after `MANY_APPENDS`
 EVERY_S = 1.0

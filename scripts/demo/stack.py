@@ -103,7 +103,7 @@ class LocalStack:
                 self._report(self._last_line)
 
     def _end(self) -> None:
-        with _signals_to(lambda number: self._terminate()):  # a second Ctrl-C stops it at once
+        with _signals_to(lambda number: self._terminate()):  # a second Ctrl-C stops it immediately
             self._terminate()
             if self._process is not None:
                 try:

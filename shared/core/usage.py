@@ -37,7 +37,7 @@ class Counted:
     """Counts of the jobs of one group."""
 
     created: int = 0
-    #: jobs admitted, at once or after a wait
+    #: jobs admitted, immediately or after a wait
     admitted: int = 0
     #: jobs that waited for quotas or for other jobs
     staged: int = 0

@@ -90,7 +90,7 @@ async def _list_open_incidents(context: Context, tenant: str | None) -> list[Inc
     """Returns open incidents, at most one more than are shown."""
     limit = _MAX_READ + 1
     if tenant is None:
-        # the list may have an incident that was settled just now
+        # the list may have an incident that was closed just now
         return [row.incident for row in await context.incidents.list_open(after=None, limit=limit)]
     only_open = IncidentFilter(tenant_id=tenant, states=frozenset({IncidentState.OPEN}))
     return (await list_incidents(context, only_open, after=None, limit=limit)).lines

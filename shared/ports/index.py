@@ -182,7 +182,7 @@ class ListRow:
     dead_letter: str | None = None
     #: normalised source; None if the request named none
     source: str | None = None
-    #: start of the wait for quotas; None if it was admitted at once
+    #: start of the wait for quotas; None if it was admitted immediately
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None

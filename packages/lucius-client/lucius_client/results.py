@@ -24,7 +24,7 @@ MAX_IN_MEMORY = 64 * 1024 * 1024
 #: (https://learn.microsoft.com/azure/storage/common/storage-connect-azurite)
 DEVELOPMENT_ACCOUNT = "devstoreaccount1"
 DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-#: a local store responds at once or is not running; the SDK's default waits begin at 15 s
+#: a local store responds immediately or is not running; the SDK's default waits begin at 15 s
 RETRY: dict[str, Any] = {"retry_total": 2, "initial_backoff": 1, "increment_base": 1}
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -108,7 +108,7 @@ class _Child:
 
     def kill(self) -> None:
         """Ends the process if it still runs, and frees its resources."""
-        # a child that has closed its socket is about to end; a killed child ends at once
+        # a child that has closed its socket is about to end; a killed child ends immediately
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2 if self._reader_at_end() else 0)
         self._process.kill()

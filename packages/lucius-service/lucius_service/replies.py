@@ -143,7 +143,7 @@ class BusReplySender:
         self._client = client
         self._prefix = prefix
         self._senders: dict[int, ServiceBusSender] = {}
-        # the SDK's sender does not support two sends at once
+        # the SDK's sender does not support two sends at the same time
         self._mutexes: dict[int, asyncio.Lock] = {}
 
     async def send(self, directive: Directive, reply: dict[str, Any]) -> Sent:

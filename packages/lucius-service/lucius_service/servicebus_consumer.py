@@ -28,8 +28,9 @@ IDLE_WAIT_S = 60.0
 HOLDING_WAIT_S = 1.0
 #: time before its end at which a lock is renewed; LUCIUS's subscriptions lock for 5 minutes (infra/bicep/topology.json)
 RENEW_BEFORE = timedelta(seconds=120)
-#: seconds after which the SDK wakes an idle receiver; a message wakes it at once. Its default of 0.2 s is 80 wake-ups a
-#: second over 16 lanes. Each receiver gets the value, since in 7.15 they do not take it from their client
+#: seconds after which the SDK wakes an idle receiver; a message wakes it immediately. The default of 0.2 s causes 80
+#: wake-ups a second over 16 lanes. Each receiver gets the value, since receivers of SDK 7.15 do not take it from their
+#: client
 SOCKET_TIMEOUT_S = 1.0
 #: seconds between reads of the SDK while the lane receives nothing, so that the bus sees a live connection
 KEEP_ALIVE_S = 5.0

@@ -21,7 +21,7 @@ from lucius_verify.tarball import FILES, MANIFEST, Tarball
 
 FORMAT = "lucius-bundle/1"
 ONE_JOB = "lucius-audit/2"
-#: maximum bytes of the events of one job, which are in memory at once
+#: maximum bytes of the events of one job, which are in memory at the same time
 MAX_HISTORY = 128 << 20
 _MAX_MANIFEST = 8 << 20
 _MAX_DOCUMENT = MAX_HISTORY

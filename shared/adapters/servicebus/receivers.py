@@ -52,7 +52,7 @@ class ServiceBusDeadReplies:
     async def _drain(self, lane: int | None, place: ServiceBusReceiver, take: Take) -> bool:
         seen, until = 0, time.monotonic() + _DRAIN_S
         async with _closing(place) as receiver:
-            # a peek returns at once, while a receive would wait
+            # a peek returns immediately, while a receive would wait
             if not await self._peek(lane, receiver, 1):
                 return True
             # released at the end: a released message would be received again next

@@ -47,7 +47,7 @@ class BusSender:
         self._opened = opened
         self._send_s, self._open_s = send_s, open_s or send_s
         self._sender: ServiceBusSender | None = None
-        #: Race sender: an aio sender must not be used by two coroutines at once
+        #: Race sender: an aio sender must not be used by two coroutines at the same time
         self._lock = asyncio.Lock()
 
     async def send_messages(self, messages: ServiceBusMessage | list[ServiceBusMessage]) -> None:

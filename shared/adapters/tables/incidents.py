@@ -111,7 +111,7 @@ class TablesIncidents:
         raise Contended("the incident changed at every attempt")
 
     async def list_settled(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
-        # none was opened after it was settled
+        # none was opened after it was closed
         first = max(newest_first(_ROW, before, ""), f"{_ROW}:{after or ''}")
         query = between(INCIDENTS_PARTITION, first, f"{_ROW};").having("settled_at lt @before", before=before)
         return await self._gates.read_decoded(query, limit, partial(_row_of, _ROW))

@@ -141,7 +141,7 @@ class Rule:
     max_active: int | None = None
     #: maximum starts in an hour, at least 1
     max_per_hour: int | None = None
-    #: maximum starts at once, at least 1; None means the starts of one minute
+    #: maximum starts at the same time, at least 1; None means the starts of one minute
     burst: int | None = None
     #: maximum number of staged jobs, for a tenant's quota; further jobs are refused
     max_staged: int | None = None

@@ -219,7 +219,7 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
     if incident is None:
         raise IncidentNotFound(incident_id)
     if job is not None and incident.is_open and job.redriven_by is not None:
-        # the process that redrove the job died before it settled the incident
+        # the process that redrove the job died before it closed the incident
         await end_dead_letter(context, job, LetterState.REDRIVEN, make_unseen_retry(job))
         incident = await read_incident(context, incident_id)
     if incident.state not in (IncidentState.OPEN, state):

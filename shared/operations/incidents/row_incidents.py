@@ -19,7 +19,7 @@ from shared.ports.incidents import IncidentRow
 
 #: time by which work at a failing row is postponed
 POSTPONED_FOR = timedelta(hours=1)
-#: time without another failure after which an incident is settled: twice `POSTPONED_FOR`
+#: time without another failure after which an incident is closed: twice `POSTPONED_FOR`
 SETTLED_AFTER = timedelta(hours=2)
 
 

@@ -51,7 +51,7 @@ async def follow_end(
         if await freed.release_slot(context, job):
             await _admit_next(context, orchestrations, job)
         if informed is not None:
-            # after a fault, a call would meet the same fault at once
+            # after a fault, a call would meet the same fault immediately
             await request_action(context, job.tenant, job.job_id)
         return
     # 4. Write its end to its rows in the index. 5. Start the next jobs: before the other steps, for which they need not

@@ -47,7 +47,7 @@ class Turn(asyncio.Lock):
         self.ends, self.creations, self.joining = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         #: time of this process's last request for a turn
         self.called_at: datetime | None = None
-        #: end of the time in which new jobs are staged at once, since the quotas or the counts were not known
+        #: end of the time in which new jobs are staged immediately, since the quotas or the counts were not known
         self.stages_until: datetime | None = None
         #: new jobs, and accepted jobs that have not joined the waiting queue yet
         self.arrivals: list[Any] = []

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 #: maximum concurrent calls to one webhook, or to one host in a tenant's `callback_urls`
 AT_ONCE = 4
-#: maximum webhook messages that a process handles at once: `maxConcurrentCalls` of host.json
+#: maximum webhook messages that a process handles at the same time: `maxConcurrentCalls` of host.json
 PLACES = 16
 #: minimum time before a call without a slot returns; several return at the rate of the endpoint
 _BACK_AFTER = timedelta(seconds=2)

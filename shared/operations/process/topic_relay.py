@@ -25,7 +25,7 @@ from shared.ports.feed import EventTopic, Feed, FeedEvent, FeedWrite
 _MAX_EVENTS, _MAX_BYTES, _ENVELOPE_BYTES = 100, 200_000, 600
 #: maximum time of one call of `tell`, for which the next batch of hints waits; the process's task sends the rest
 _CALL = timedelta(seconds=5)
-#: maximum number of tenants that the task sends at once
+#: maximum number of tenants that the task sends at the same time
 _MAX_TURN = 50
 #: maximum tenants that a process remembers; `prune` finds the events of the others
 _MAX_TENANTS = 10_000

@@ -78,7 +78,7 @@ class Preview:
     """The effect of a changed rule, counted up to 1,000 jobs. Counts are None for a rule for every tenant."""
 
     changed: Changed
-    #: waiting jobs that would start at once
+    #: waiting jobs that would start immediately
     released: int | None
     #: jobs that would still wait for this quota
     held_back: int | None

@@ -221,7 +221,7 @@ class _Part:
             return row
         found.behind += 1
         if record.job.status.terminal:
-            # due at once; if its end came between the two reads, nothing happens
+            # due immediately; if its end came between the two reads, nothing happens
             await context.index.reschedule_check(row, self._due_at)
             found.ended.add(row.tenant)
             return None

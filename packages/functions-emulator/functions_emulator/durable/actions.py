@@ -116,7 +116,7 @@ class Await:
     children: list[Await] = field(default_factory=list)
     attempts: int = 0
     in_backoff: bool = False
-    #: the reason why the extension has not scheduled it; the action is then done at once
+    #: the reason why the extension has not scheduled it; the action is then done immediately
     problem: str | None = None
     poll: Mapping[str, Any] | None = None
 

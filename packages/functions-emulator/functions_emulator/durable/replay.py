@@ -267,7 +267,7 @@ class Replay:
             else:
                 self._complete(node)
         elif event.kind in _FAILURES and retry is not None and node.poll is None:
-            # After the last attempt too the extension makes a timer, which fires at once.
+            # After the last attempt too the extension makes a timer, which fires immediately.
             self._back_off(node, retry.delay(node.attempts))
         elif isinstance(action, CallHttp) and action.polls and event.kind is Kind.TASK_COMPLETED:
             poll = next_poll(action.request, event.data["Result"], self._poll_interval)

@@ -25,8 +25,8 @@ from functions_emulator.host.service_bus_message import UnreadableBatchError, co
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: seconds after which the SDK polls an idle connection; a frame wakes it at once. Each receiver gets the value, since
-#: in 7.15 receivers do not take it from their client
+#: seconds after which the SDK polls an idle connection; a frame wakes the SDK immediately. Each receiver gets the
+#: value, since receivers of SDK 7.15 do not take it from their client
 _IDLE_POLL_S = 1.0
 #: seconds without a message after which a receiver must show the bus that its connection lives
 _KEEP_ALIVE_S = 30.0
