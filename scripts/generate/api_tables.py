@@ -53,7 +53,7 @@ def _route_table(found: list[Route]) -> str:
         scope = f"`{route.scope}`" if route.scope else ("token of the directive" if route.callback else "")
         summary = f"Older name of `{route.successor}`" if route.deprecated else route.summary
         rows.append((route.method, f"`/{route.path}`", scope, summary))
-    return markdown_table(("method", "path", "scope", ""), rows)
+    return markdown_table(("method", "path", "scope", "operation"), rows)
 
 
 def public_events() -> str:

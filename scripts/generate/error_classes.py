@@ -24,13 +24,13 @@ _CLASSES = (
         "Invalid request",
         frozenset({"400", "406", "411", "413", "415", "428"}),
         "Only after a change",
-        "Repair the request: headers, fields or parameters that `errors` or `detail` names. Nothing was changed.",
+        "Repair the request: headers, fields or parameters that `errors` or `detail` names. LUCIUS changed nothing.",
     ),
     _Class(
         "Not authenticated",
         frozenset({"401"}),
         "Once, with a new token",
-        "Get a new token. If the second request is refused too, compare issuer and audience with the settings "
+        "Get a new token. If LUCIUS refuses the second request too, compare issuer and audience with the settings "
         "`LUCIUS_AUTH_ISSUER` and `LUCIUS_AUTH_AUDIENCE`.",
     ),
     _Class(
@@ -44,7 +44,7 @@ _CLASSES = (
         frozenset({"404"}),
         "No",
         "Check the id and the tenant. The response is the same for jobs of other tenants.\n\n"
-        "A code that ends in `_OFF` names a feature that the deployment does not have.",
+        "A code that ends in `_OFF` names a feature that the deployment has disabled.",
     ),
     _Class(
         "Gone",

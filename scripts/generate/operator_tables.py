@@ -65,7 +65,7 @@ def _setting_table(found: Iterable[Setting]) -> str:
 
 
 def settings_not_read() -> str:
-    return markdown_table(("set somewhere", "set instead"), ((f"`{name}`", each) for name, each in NOT_READ.items()))
+    return markdown_table(("older setting", "set instead"), ((f"`{name}`", each) for name, each in NOT_READ.items()))
 
 
 def reasons() -> str:
@@ -114,7 +114,7 @@ def _section(slug: str, page: str = "") -> str:
 def failure_reasons() -> str:
     """Returns the values of `reason` of `job_failures_total`. A withdrawn job is CANCELLED and does not count."""
     names = ", ".join(f"`{reason}`" for reason in Reason if reason is not Reason.WITHDRAWN)
-    return f"`reason` of `job_failures_total` is {names}, or the code that a service gave."
+    return f"`reason` of `job_failures_total` is {names}, or the error code of a service's RESULT."
 
 
 def metrics() -> str:
@@ -133,15 +133,15 @@ def spans() -> str:
 def sweeper_duties() -> str:
     """Returns the duties of a sweep, in its order."""
     return markdown_table(
-        ("duty", "budget", "when", "if it fails"),
+        ("duty", "budget", "when", "log event of a failure"),
         ((each.name, _budget(each), _when(each), f"`{each.failure}`") for each in DUTIES),
     )
 
 
 def _budget(duty: Duty) -> str:
     if duty is DUTIES[0]:
-        return "none; the budgets begin after this duty"
-    return f"{duty.budget_s:g} s" if duty.budget_s else "time left"
+        return "no budget; the budgets begin after this duty"
+    return f"{duty.budget_s:g} s" if duty.budget_s else "rest of the earlier budgets"
 
 
 def _when(duty: Duty) -> str:
@@ -168,7 +168,7 @@ _ACTIONS = {
     **dict.fromkeys(
         ("KEYS_UNAVAILABLE", "CONFIGURATION_UNAVAILABLE", "PROTOCOL_VERSIONS_UNREAD"), "#unreachable-dependency"
     ),
-    "CONFIGURATION_READ": "repair the key of the store; `protocols.problems` names it",
+    "CONFIGURATION_READ": "repair the key that `protocols.problems` names",
     "PROTOCOL_VERSION_REFUSED": "raise `version` of the protocol that `protocols.problems` names",
     "SETTINGS_NOT_READ": "set the settings that `replaced_by` names",
     "AUTH_NONE": "set `LUCIUS_AUTH_MODE=jwt`; no action on a local machine",
@@ -178,7 +178,7 @@ _ACTIONS = {
     "BULK_ITEM_BROKEN": "report the warning as a defect",
     "HISTORY_KEPT": "purge the orchestrations that `instances` names",
     "ARCHIVE_INVALID": "restore the blob that `blob` names",
-    "SIGNING_FAILED": "check `LUCIUS_AUDIT_KEY`, and the right of the app to sign with it",
+    "SIGNING_FAILED": "check `LUCIUS_AUDIT_KEY`, and the right of the app to sign with this key",
     "EXPORT_FAILED": "#failed-exports",
 }
 
@@ -190,7 +190,7 @@ def log_lines() -> str:
     return "\n\n".join(
         [
             "### Warnings",
-            "If the table has no action, LUCIUS repairs the cause. Act only if the warning repeats.",
+            "If a warning has no action below, LUCIUS repairs the cause. Act only if the warning repeats.",
             markdown_table(("`event`", "meaning", "action"), warnings),
             "### Information",
             markdown_table(("`event`", "meaning"), others),

@@ -43,7 +43,8 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
             'print(json.load(sys.stdin)["access_token"])\')',
         ),
         (
-            "Submit a job for a sample: 202, with its URL as `Location`. Repeating the request returns the same job.",
+            "Submit a job for a sample. The response is 202 with the job's URL in `Location`. A repeated request "
+            "returns the same job.",
             f"curl -si {bearer} -H 'Content-Type: application/json' -d '{body}' {server}/v1/orchestrate "
             "| tee /tmp/answer.txt",
         ),

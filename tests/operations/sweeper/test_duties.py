@@ -58,12 +58,19 @@ async def test_a_duty_that_fails_stops_no_other(world: World, monkeypatch: pytes
                 await sweep(world.context, world.orchestrations)
         else:
             await sweep(world.context, world.orchestrations)
-        assert set(_NAMES) - set(done) <= {"all logs"}
+        assert set(_NAMES) - set(done) <= {"all logs of quotas and incidents"}
 
 
 def test_jobs_come_first() -> None:
     """Replies, then the jobs, then the waiting ones; a sweep is shorter than its period."""
-    assert _NAMES[:6] == ["dead replies", "looks", "clearings", "more looks", "admission", "allocation"]
+    assert _NAMES[:6] == [
+        "dead replies",
+        "checks of due jobs",
+        "clearing of ended jobs",
+        "more checks of due jobs",
+        "admission",
+        "allocation",
+    ]
     assert PASS_S < 60
 
 
@@ -79,12 +86,17 @@ async def test_a_duty_has_what_those_before_it_left_and_its_own_at_least(
             world.clock.advance(0.5)
             used += 1
         left[duty.name] = used / 2
-        world.clock.time = began + timedelta(seconds=35 if duty.name == "looks" else 0)
+        world.clock.time = began + timedelta(seconds=35 if duty.name == "checks of due jobs" else 0)
 
     table(monkeypatch, run)
     await sweep(world.context, world.orchestrations)
     # checks took 35 s of their 30: the clearings have their 10 s, and admission has the rest
-    assert (left["looks"], left["clearings"], left["more looks"], left["admission"]) == (30, 10, 5, 8)
+    assert (
+        left["checks of due jobs"],
+        left["clearing of ended jobs"],
+        left["more checks of due jobs"],
+        left["admission"],
+    ) == (30, 10, 5, 8)
     assert left["rejected messages"] == PASS_S - 35
     assert all(left[duty.name] >= duty.budget_s for duty in DUTIES)
 
@@ -148,7 +160,9 @@ class Killed(BaseException):
     """The process is killed."""
 
 
-@pytest.mark.parametrize("duty", [name for name in _NAMES if _NAMES.index(name) > _NAMES.index("more looks")])
+@pytest.mark.parametrize(
+    "duty", [name for name in _NAMES if _NAMES.index(name) > _NAMES.index("more checks of due jobs")]
+)
 async def test_a_process_that_dies_in_an_accessory_has_left_its_position(
     world: World, monkeypatch: pytest.MonkeyPatch, duty: str
 ) -> None:
