@@ -50,7 +50,7 @@ class JobVanished(LedgerUnavailable):
 
 
 class OtherStoreVersion(LedgerUnavailable):
-    """The store was written by another release, which this one does not read."""
+    """Another release wrote the store, and this release cannot read it."""
 
     def __init__(self, found: object, needed: int) -> None:
         super().__init__(
@@ -71,7 +71,7 @@ class UnknownStatus(Transient):
 
 
 class Contended(Transient):
-    """Other processes changed the same rows at every try; the tables work."""
+    """Other processes changed the same rows at every try, but the tables respond."""
 
 
 class CreationWithdrawn(Transient):
@@ -136,7 +136,7 @@ class Undecodable(LedgerRefused):
 
 
 class ExportUnfit(LuciusError):
-    """The tables cannot be restored from this export, or not into these tables; the message has the remedy."""
+    """The export cannot be restored, or cannot be restored into these tables. The message has the next step."""
 
 
 class ExportLate(LuciusError):

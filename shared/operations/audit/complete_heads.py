@@ -2,7 +2,7 @@
 
 The feed and its heads are written together, so a job has every head if the feed has every row of the job. Two kinds of
 jobs need a check: living jobs, and ended jobs that the sweeper still compares with the feed. The check reads these jobs
-and sends hints of those that are behind. The next call continues where this call stopped.
+and sends hints of the jobs whose feed lacks rows. The next call continues where this call stopped.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _UNSEEN = 50
 async def read_completed(context: Context, tenant: str) -> Completed:
     """Returns the state of the tenant's check. Raises LedgerUnavailable.
 
-    A check until a time in the future was made by a clock that was ahead, and later events can be before that time. So
-    the check does not count until then. Another check can replace it in the meantime.
+    A check until a time in the future comes from a process whose clock was ahead, and later events can be before that
+    time. So the check does not count until that time. Another check can replace it in the meantime.
     """
     known, now = await context.require_audit().heads.read_completed(tenant), context.clock.now()
     is_ahead = max(known.until or now, known.goal or now) > now
@@ -151,7 +151,9 @@ class _Check:
         self.unread: list[str] = []
 
     async def job(self, job_id: str) -> None:
-        """Checks a job, its incident, and the job that it redrives. The last row of the redriven job names `job_id`."""
+        """Checks a job, its incident, and the job that `job_id` redrives. The last row of the redriven job names
+        `job_id`.
+        """
         try:
             stored = await self._context.ledger.read(job_id)
             # a job without rows is about to be created, or is deleted

@@ -1,4 +1,4 @@
-"""Signs statements, and stores every public key that ever signed one (R91)."""
+"""Signs statements, and stores the public key of each signing key, past and present (R91)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEYS = "keys/"
 
 @dataclass(frozen=True, kw_only=True)
 class KnownKey:
-    """A public key that signs, or signed in the past."""
+    """The public key of a past or present signing key."""
 
     key: PublicKey
     is_active: bool
@@ -66,7 +66,8 @@ async def _keep_key(context: Context, audit: Audit, key: PublicKey) -> None:
 
 
 async def list_keys(context: Context) -> list[KnownKey]:
-    """Returns every key that ever signed, the oldest first. Without a private key, none is active.
+    """Returns the public key of every past and present signing key, the oldest first. Without a private key, none is
+    active.
 
     Raises LedgerUnavailable.
     """

@@ -144,13 +144,15 @@ async def bulk_items(
 
 
 async def request_work(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
-    """Requests work on the bulk operation. Without the bus, the sweeper does the work a minute after the request."""
+    """Requests work on the bulk operation. If the bus is unavailable, the sweeper does the work a minute after the
+    request.
+    """
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)
 
 
 def due_while_running(bulk: Bulk) -> DueBulk:
-    """Makes the directory's row of a running bulk operation, by which every sweep checks the operation."""
+    """Returns the directory row that makes every sweep check a running bulk operation."""
     return DueBulk(tenant=bulk.tenant, bulk_id=bulk.bulk_id, due_at=bulk.created_at)
 
 

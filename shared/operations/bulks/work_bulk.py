@@ -2,7 +2,7 @@
 
 The row of an item is written before the action on its job. The result is written together with the counts. A process
 that dies in between leaves an open item. The action is idempotent: the cause identifies a control, and the idempotency
-record a redrive or a replay.
+record identifies a redrive or a replay.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
 
 
 def _make_outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> BulkWrite:
-    """Applies the results to the items. With `is_late`, a temporary error becomes permanent, with the same code."""
+    """Applies the results to the items. If `is_late`, a temporary error becomes permanent and keeps its code."""
     bulk = stored.bulk
     if is_late:
         tried = [_give_up(each) if each.held or each.early else each for each in tried]

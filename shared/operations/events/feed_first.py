@@ -1,7 +1,8 @@
 """Writes the feed in the process that committed. Messages carry the hints whose events could not be written (R71).
 
-A message to `tell` costs three operations of Service Bus and wakes an instance. Writing here costs the transaction that
-`tell` would write. Several processes may write one feed, as several instances of `tell` do: HEAD's ETag orders them.
+A message to `tell` costs three operations of Service Bus and wakes an instance. Writing here costs only the transaction
+that `tell` also needs. Several processes may write one feed, as several instances of `tell` do: HEAD's ETag orders
+them.
 """
 
 from __future__ import annotations

@@ -346,8 +346,8 @@ async def _entries_after(
     """Returns at most `limit` log entries after number `seen`, each with its public events, and the heads of the
     entries.
 
-    Entries from before the feed existed mean no public events. Entries of an incident whose SEEN row may be deleted
-    mean no public events either. Raises LedgerUnavailable.
+    Entries from before the feed existed count as entries without public events. So do the entries of an incident whose
+    SEEN row may be deleted. Raises LedgerUnavailable.
     """
     rows = await list_log_rows(context, hint, seen, limit)
     if not rows:

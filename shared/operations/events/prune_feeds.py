@@ -1,7 +1,7 @@
 """Prunes every tenant's feed once an hour.
 
-Deletes events older than `LUCIUS_FEED_DAYS`, the oldest first (R74). Relays the events that no other process relays to
-the topic (R81). Once a day, also deletes rows that are no longer needed (R88).
+Deletes events older than `LUCIUS_FEED_DAYS`, the oldest first (R74). Sends unsent events to the topic (R81). Once a
+day, also deletes rows that are no longer needed (R88).
 """
 
 from __future__ import annotations

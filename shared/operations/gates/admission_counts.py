@@ -1,6 +1,6 @@
 """Counts a tenant's jobs from their rows, while other jobs of the tenant start and end (R48).
 
-Only admissions wait for a count. A job that arrives in the meantime is staged, and its ACTIVE row says that no count
+Only admissions wait for a count. A job that arrives in the meantime gets no slot, and its ACTIVE row says that no count
 includes it. A job that ends leaves a FREED row, as always. The count includes each job with a FREED row, since a later
 turn subtracts it.
 """
@@ -31,8 +31,8 @@ class TooManyJobs(Exception):
 async def recount_jobs(
     context: Context, tenant: str, stored: StoredAdmission | None, *, at_most_one_page: bool = False
 ) -> StoredAdmission:
-    """Counts active, waiting and other staged jobs from the tenant's ACTIVE and FREED rows. Admits no job in the
-    meantime.
+    """Counts the active jobs, the jobs in waiting queues, and all `staged` jobs, from the tenant's ACTIVE and FREED
+    rows. Admits no job in the meantime.
 
     Raises Conflict, AlreadyExists and LedgerUnavailable. With `at_most_one_page`, raises TooManyJobs for 1,000 or more
     living jobs.

@@ -84,7 +84,7 @@ class Uncounted(Exception):
 
 
 class QuotasUnknown(Contended):
-    """The tenant's quotas or counts are unknown now, so the job is staged and continues later."""
+    """The tenant's quotas or counts are unknown now, so the job waits and continues later."""
 
 
 class BeingCounted(QuotasUnknown):
@@ -240,7 +240,7 @@ async def _read_counted(
 
 
 def _is_counted(admission: AdmissionState, directory: Directory, now: datetime) -> bool:
-    """Returns `True` if the counts were made after a quota began to concern the tenant, and again a minute later."""
+    """Returns `True` if the jobs were counted after a quota began to concern the tenant, and again a minute later."""
     opened = directory.counts_needed_since(admission.tenant)
     if opened is not None and now >= opened + _SECOND_COUNT:
         opened += _SECOND_COUNT

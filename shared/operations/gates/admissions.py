@@ -31,7 +31,8 @@ from shared.ports.index import FIRST_CHECK
 
 
 async def count_active(context: Context, tenant: str) -> tuple[int | None, int | None]:
-    """Returns the tenant's active jobs and its `max_active`. Either is None if there is no count or no limit.
+    """Returns the number of the tenant's active jobs, and `max_active`. Both are None if no quota concerns the tenant.
+    `max_active` is also None if the tenant has no such limit.
 
     Raises Contended, LedgerUnavailable.
     """

@@ -1,7 +1,7 @@
 """Allocates a quota over all tenants among the tenants (R54).
 
-If only such a quota stops a tenant, the tenant makes or requests an allocation. The queue and the sweeper ensure that
-an allocation follows. An interrupted allocation has granted too little, never too much.
+If only such a quota stops a tenant, the tenant makes or requests an allocation. The Service Bus queue of the requests
+and the sweeper ensure that an allocation follows. An interrupted allocation has granted too little, never too much.
 
 Two concurrent allocations are safe (Race division). The allocation record is written under its ETag, and no grant of an
 earlier allocation follows a reclaim of a later one.
@@ -117,7 +117,8 @@ async def allocate_for_job(
     minimum interval.
 
     If the quota `rejects`, the request waits for the minimum interval, unless an allocation since the job's arrival has
-    granted all slots. A quota that rejects also raises allocation errors. Otherwise a fault only leaves the job staged.
+    granted all slots. Raises allocation errors only for a quota that rejects. For other quotas, the job waits after a
+    fault.
     """
     try:
         return await _allocate_for_job(context, gate, new_job, tenant, rejects=rejects)
@@ -197,9 +198,9 @@ async def allocate(
 def _make_first_record(gate: Gate, now: datetime) -> AllocationRecord:
     """Returns the first allocation record of a quota, or a new one if its row is lost.
 
-    Its epoch is the seconds since 2026. Each allocation adds one, on average less than once a second, so this epoch is
-    later than those of a lost record. Slots that a lost record granted to a tenant without jobs stay with that tenant
-    until it requests more.
+    Its epoch is the number of seconds since 1 January 2026. Each allocation adds one, on average less than once a
+    second, so this epoch is later than those of a lost record. Slots that a lost record granted to a tenant without
+    jobs stay with that tenant until it requests more.
     """
     return AllocationRecord(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
 

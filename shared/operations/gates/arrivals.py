@@ -103,7 +103,7 @@ async def reserve_slot(
     allocated: Collection[Gate] = (),
     may_need_turn: bool = False,
 ) -> Reserving:
-    """Reserves the job's idempotency record and its slot. Waiting jobs whose quotas have opened by now come first
+    """Reserves the job's idempotency record and its slot. Before that, admits waiting jobs whose quotas now allow it
     (R49).
 
     Returns None if another job has the idempotency record, which the caller must read again. `allocated`: quotas that
@@ -298,8 +298,8 @@ def _make_reservation(job: Job, replacing: Claim | None, decision: Decision) -> 
 async def stage_uncounted(
     context: Context, job: Job, *, replacing: Claim | None
 ) -> tuple[Decision, AdmittedJobs] | None:
-    """Stages the job while its tenant's quotas or counts are unknown. The job is counted when it joins the waiting
-    queue.
+    """Stores the job without a slot while its tenant's quotas or counts are unknown. The job is counted when it joins
+    the waiting queue.
 
     Returns None if another write came first, and the caller must read the idempotency record again. Raises
     LedgerUnavailable.

@@ -1,4 +1,4 @@
-"""Turns the FREED rows of jobs that left into free slots, and admits the next jobs (R48, R49).
+"""Turns the FREED rows of jobs that left their quotas into free slots, and admits the next jobs (R48, R49).
 
 A job that ends changes no row of its tenant's quotas. The transaction that removes its ACTIVE row creates a FREED row.
 A turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits jobs.
@@ -136,7 +136,7 @@ async def take_turn(
 
     Also repeats a possibly lost request for an allocation. Raises Contended, LedgerUnavailable.
 
-    `counts`: allows a count of all jobs of the tenant first. Without it, at most 1,000 jobs are counted. `due_at`: time
+    `counts`: allows a count of all jobs of the tenant first. If `False`, at most 1,000 jobs are counted. `due_at`: time
     for which the turn was requested.
     """
 

@@ -1,4 +1,4 @@
-"""Keeps a tenant in the directory of quotas as long as its admission state needs it (R48)."""
+"""Keeps a tenant in the directory of quotas as long as the tenant's admission state needs the entry (R48)."""
 
 from __future__ import annotations
 

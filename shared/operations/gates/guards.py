@@ -32,8 +32,9 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
     """Returns the dispatch limit that stops the step's next attempt. If no limit stops the attempt, counts the attempt
     and returns None.
 
-    Without a number, the bus is not read. An unreadable bus stops no attempt: the directive then waits on the bus, and
-    directives over the limit do less harm than a standstill. If the directory cannot be read, its last copy applies.
+    Reads the bus only for limits with a number. An unreadable bus stops no attempt: the directive then waits on the
+    bus, and directives over the limit do less harm than a standstill. If the directory cannot be read, its last copy
+    applies.
     """
     try:
         known, now = (await admission_turns.read_directory(context)).over_all, context.clock.now()

@@ -1,4 +1,4 @@
-"""Reads a quota over all tenants for people: active and waiting jobs, and each tenant's share (R54)."""
+"""Reads a quota over all tenants for callers: active and waiting jobs, and each tenant's share (R54)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from shared.operations.process.context import Context
 
 
 async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
-    """Returns the state of the quota: for an operator the state with which changes are compared, for other callers the
-    published state.
+    """Returns the state of the quota. Operators get the stored state, with which LUCIUS compares changes. Other callers
+    get the published state.
 
     `by_operator`: the caller can read or change quotas over all tenants. Raises LedgerUnavailable.
     """

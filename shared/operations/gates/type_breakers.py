@@ -2,8 +2,8 @@
 and the directory.
 
 An allocation first writes a change to the admission state of `*`, under its ETag and with the quota's log entries. So
-openings and resets have one order. The allocation record has the ends that the breaker counts. The later state in these
-two rows applies.
+openings and resets have one order. The allocation record has the ended jobs that the breaker counts. The later state in
+these two rows applies.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ async def record_ends(
     demands: Sequence[Demand],
     opened: list[GateState],
 ) -> AllocationRecord:
-    """Returns the allocation record with its breaker after the ends in `demands`, of tenants in the record and of new
-    tenants.
+    """Returns the allocation record, with its breaker after the ended jobs in `demands`: jobs of tenants in the record
+    and of new tenants.
 
     Writes and publishes a change first. Adds the quota to `opened` if its breaker opened. Raises Conflict if another
     process changed the breaker, and other LuciusErrors.
@@ -106,7 +106,7 @@ async def publish(context: Context, state: GateState) -> None:
 
 
 def _strip_ends(state: GateState) -> GateState:
-    """Returns the state without its ends, which the allocation record has."""
+    """Returns the state without the breaker's ended jobs, which the allocation record has."""
     return state if state.breaker is None else replace(state, breaker=replace(state.breaker, ring=()))
 
 

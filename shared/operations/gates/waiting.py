@@ -80,7 +80,7 @@ async def add_ages(
 
 
 async def read_position(context: Context, job: Job) -> QueuePosition | None:
-    """Returns the position of a staged job in its queue, or None if the job is in no queue. Raises
+    """Returns the position of a waiting job in its queue, or None if the job is in no queue. Raises
     LedgerUnavailable.
     """
     active = await context.index.read_active(job.tenant, job.job_id)

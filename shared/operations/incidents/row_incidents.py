@@ -39,7 +39,7 @@ async def report_row(context: Context, row: str, fault: Exception) -> bool:
 
 
 async def open_row(context: Context, subject: str, code: str, detail: str) -> None:
-    """Opens the incident of a row, or notes in the open one that the fault continues. Raises nothing."""
+    """Opens the incident of a row, or records in the open incident that the fault continues. Raises nothing."""
     context, now = context.of_all_tenants, context.clock.now()
     if not context.process.row_faults.may_report(subject, now):
         return
@@ -56,8 +56,8 @@ async def open_row(context: Context, subject: str, code: str, detail: str) -> No
 async def settle_rows(
     context: Context, listed: Collection[IncidentRow], fine: Collection[str], *, quiet_too: bool = True
 ) -> None:
-    """Resolves the open incidents of the rows in `fine`, and with `quiet_too` those that no failure has renewed for
-    `SETTLED_AFTER`.
+    """Resolves the open incidents of the rows in `fine`. If `quiet_too`, also resolves the incidents that no failure
+    has renewed for `SETTLED_AFTER` (2 h).
 
     `fine`: keys of rows at which work has succeeded. The next sweep retries an incident that cannot be resolved.
     """

@@ -1,1 +1,1 @@
-"""Jobs from creation to end: replies, lists and dead letters."""
+"""Jobs from creation to terminal state: replies, lists and dead letters."""

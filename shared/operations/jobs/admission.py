@@ -61,7 +61,7 @@ async def admit(
     actor: str = "system",
     reason: str | None = None,
 ) -> Stored | None:
-    """Makes an admitted job QUEUED and starts it. If the job is a redrive, its id is first written into the old job.
+    """Makes an admitted job QUEUED and starts it. If the job is a redrive, first writes its id into the old job.
     Returns None if the job no longer waits.
 
     `gates`: the quotas that admitted the job; empty if the admitting process died. `actor` and `reason`: the operator

@@ -154,7 +154,7 @@ def _protocol(context: Context, envelope: Envelope, identity: Digests) -> Protoc
 
 
 def _check_callbacks(context: Context, envelope: Envelope) -> None:
-    """Checks the callback URLs, as each post does (R86). Raises HookUrlRefused."""
+    """Checks the callback URLs in the same way as each post to them (R86). Raises HookUrlRefused."""
     policy = AddressPolicy(context.settings.webhook_hosts).of(normalise(envelope.tenant_id))
     hosts = Counter[str]()
     for name, url in (envelope.callback_urls.model_dump() if envelope.callback_urls else {}).items():

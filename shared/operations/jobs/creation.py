@@ -137,8 +137,8 @@ async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobSt
 
 
 async def _raise_unless_duplicate(context: Context, job: Job, replacing: Claim | None, full: LimitReached) -> None:
-    """Returns if the request has become a duplicate, so that the caller reads again. Otherwise raises `full`. Raises
-    Transient.
+    """Returns if the request has become a duplicate, so that the caller reads the record again. Otherwise raises
+    `full`. Raises Transient.
 
     Race duplicate: the same request took the last slot, and a duplicate is never refused.
     """

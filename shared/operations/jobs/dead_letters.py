@@ -103,8 +103,8 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
 async def end_dead_letter(context: Context, job: Job, state: LetterState, settlement: Settlement) -> LetterState:
     """Ends the job's dead letter and, in the same transaction, closes its incident if one is open (R64).
 
-    Returns the first final state of the dead letter. Raises LedgerUnavailable, and Contended if the lists do not show
-    yet that the job ended.
+    Returns the final state of the dead letter: `state`, or the state that an earlier call wrote. Raises
+    LedgerUnavailable, and Contended if the lists do not show yet that the job ended.
     """
     found = await context.index.end_dead_letter(job, state, settlement)
     if found is None:

@@ -108,8 +108,8 @@ async def _dispatch(
 
 
 def _is_next(recent: Stored, step_id: str, instance_id: str, now: datetime) -> bool:
-    """Returns `True` if the last commit of this process leads to an attempt or has one to send, so that no read is
-    needed.
+    """Returns `True` if no read is needed, since the last commit of this process has an attempt to send or requires a
+    new attempt.
 
     Until an attempt is late, only a control of another process can have changed the job. Such a control can also follow
     after the directive was sent.

@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """A page of a list."""
+    """Items of a list, and the position of the next page."""
 
     lines: list[T]
     #: position to continue from; None if the list has ended

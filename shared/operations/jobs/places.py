@@ -1,4 +1,4 @@
-"""Brings a job and its place in the admission state into agreement, after a change of either (R49)."""
+"""Reconciles a job with its place in the admission state, after a change of either (R49)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_TURNS = 8
 
 
 async def reconcile_place(context: Context, orchestrations: Orchestrations, stored: Stored) -> Stored:
-    """Brings the job and its place into agreement, and returns the job afterwards.
+    """Reconciles the job with its place, and returns the job afterwards.
 
     The processes that create, change or sweep the job call it. Idempotent. Starts an admitted job that may never have
     been started. Raises CreationWithdrawn, Contended, LedgerUnavailable, OrchestrationUnavailable, and for a dependency
