@@ -67,7 +67,7 @@ def setting(
     tuning: bool = False,
     local: bool = False,
 ) -> _T:
-    """Declares a field of `Settings`. A secret is kept out of `repr`."""
+    """Declares a field of `Settings`. `repr` omits a secret."""
     declared = Setting(name, parse, default, help, tuning, local)
     return cast(_T, field(metadata={"setting": declared}, repr=not secret))
 

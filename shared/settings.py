@@ -295,7 +295,7 @@ class Settings(AccessSettings, StoreSettings):
 
     @property
     def sends_webhooks(self) -> bool:
-        """Returns True if events are on and there are keys to sign webhooks."""
+        """Returns `True` if events are on and a key to sign webhooks is configured."""
         return self.events != "off" and bool(self.webhook_keys)
 
     @property

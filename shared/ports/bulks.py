@@ -1,4 +1,4 @@
-"""A tenant's bulk operations, their items and their remaining work, in the partition of its index (R65)."""
+"""A tenant's bulk operations, their items and their remaining work, in the partition of the tenant's index (R65)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Bulks(Protocol):
         """Returns bulk operations, newest first, after the id `after`."""
 
     async def remove(self, bulk: Bulk, *, limit: int) -> bool:
-        """Deletes up to `limit` rows of an ended bulk operation, its own row last. Returns True if all rows are
+        """Deletes up to `limit` rows of an ended bulk operation, its own row last. Returns `True` if all rows are
         deleted.
         """
 

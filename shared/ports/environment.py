@@ -1,4 +1,4 @@
-"""The environment of a process: time, callers, and configuration that changes while it runs."""
+"""The environment of a process: time, callers, and configuration that changes while the process runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONFIGURATION_SENTINEL = "lucius:sentinel"
 
 
 class ConfigurationStore(Protocol):
-    """Store of settings that can change while the app runs."""
+    """The store of settings that can change while the app runs."""
 
     async def version(self) -> str | None:
         """Returns a value that changes when the keys must be read again. None means that the keys must always be read.

@@ -31,4 +31,4 @@ class LedgerExports(Protocol):
         """
 
     async def remove_before(self, before: datetime) -> None:
-        """Deletes exports that started earlier, except the last complete export."""
+        """Deletes exports that started earlier than `before`, except the last complete export."""

@@ -99,8 +99,8 @@ class Feed(Protocol):
         """Deletes the job's SEEN row together with the job. Idempotent."""
 
     async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
-        """Deletes SEEN rows of incidents without a job (R88), last written before that time, at most `limit` (up to
-        100).
+        """Deletes at most `limit` (up to 100) SEEN rows of incidents without a job (R88) that were last written before
+        `before`.
 
         A row that is written in the meantime stays. Returns the number of rows found.
         """
@@ -109,7 +109,7 @@ class Feed(Protocol):
         """Returns tenants that have a feed, and possibly tenants whose feed is about to be created."""
 
     async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
-        """Deletes the first events that were written before that time, at most `limit` (up to 100). Returns their
+        """Deletes the first events that were written earlier than `before`, at most `limit` (up to 100). Returns their
         number.
         """
 

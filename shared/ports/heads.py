@@ -36,7 +36,7 @@ class Heads(Protocol):
         """
 
     async def remove_before(self, tenant: str, day: date, *, limit: int) -> int:
-        """Deletes heads of earlier days, at most `limit` (up to 100). Returns their number."""
+        """Deletes heads of days before `day`, at most `limit` (up to 100). Returns their number."""
 
     async def read_completed(self, tenant: str) -> Completed: ...
 

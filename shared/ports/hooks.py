@@ -88,8 +88,8 @@ class Hooks(Protocol):
     async def drop_log(
         self, tenant: str, hook_id: str, *, to: int | None = None, before: datetime | None = None, limit: int
     ) -> int:
-        """Deletes the first entries up to number `to` and before that time, at most `limit` (up to 100). Returns their
-        number.
+        """Deletes the first entries, up to number `to` and earlier than `before`, at most `limit` (up to 100).
+        Returns their number.
         """
 
     async def delivery(self, tenant: str, hook_id: str, number: int, name: str) -> StoredDelivery | None:
@@ -130,7 +130,8 @@ class Hooks(Protocol):
     async def remove(
         self, tenant: str, hook_id: str, *, before: datetime, after: DeliveryPosition, limit: int
     ) -> DeliveryPosition | None:
-        """Deletes deliveries of `list_ended` that ended before that time, after `after`, at most `limit` (up to 100).
+        """Deletes deliveries of `list_ended` that ended earlier than `before`, after the position `after`, at most
+        `limit` (up to 100).
 
         Returns the position of the last deleted delivery, or None if no deliveries are left.
         """

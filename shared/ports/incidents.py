@@ -64,19 +64,18 @@ class Incidents(Protocol):
         """
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
-        """Returns the open incident without a job of that kind and subject."""
+        """Returns the open incident without a job that has this kind and subject, or None."""
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
-        """Closes and returns an incident. Returns an incident that is no longer open unchanged.
+        """Closes and returns an incident. If the incident is no longer open, returns the incident unchanged.
 
         An incident without a job leaves the list of open incidents in the same transaction. With `stays`, the incident
         stays in the list as a closed incident. Raises Contended.
         """
 
     async def list_settled(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
-        """Returns incidents without a job that were closed before that time, newest first, after the cursor `after`.
-
-        Rows that cannot be decoded are left out.
+        """Returns incidents without a job that were closed earlier than `before`, newest first, after the cursor
+        `after`. Rows that cannot be decoded are left out.
         """
 
     async def remove(self, incident: Incident) -> None:

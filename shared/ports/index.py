@@ -168,7 +168,7 @@ class AwakeTenant:
 
 @dataclass(frozen=True, kw_only=True)
 class ListRow:
-    """A LIST row: an item of a tenant's list, as of event `seq`. For an active job at most a sweep older than JOB."""
+    """A LIST row: an item of a tenant's list, as of `seq`. An active job's row can be one survey older than JOB."""
 
     job_id: str
     tenant_id: str
@@ -229,7 +229,7 @@ class Index(DeadLetters, Purging, Protocol):
 
         - Deletes ACTIVE, DUE and WAIT, updates LIST and the idempotency record, and inserts ENDED.
         - Inserts DEAD for a job that failed permanently, and INCIDENT with the first entry of its log for an incident.
-        - Inserts a FREED row if the job's tenant counts jobs (`counted`). Returns True if the row was inserted.
+        - Inserts a FREED row if the job's tenant counts jobs (`counted`). Returns `True` if the row was inserted.
         - Moves the earlier ENDED rows of the tenant in `purged`, as `reschedule_clearing` does.
 
         If the store permanently refuses a row, or a row does not exist, the job is closed without that row. Its ENDED
@@ -279,7 +279,7 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
-        """Returns True if `dependant` waits until `job_id` has ended."""
+        """Returns `True` if `dependant` waits until `job_id` has ended."""
 
     async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
         """Deletes the DEP row of a job that no longer waits, and inserts a DEPFAILED row unless `job_id` `succeeded`.
@@ -296,7 +296,7 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def restore_waiting(self, active: ActiveRow) -> bool:
-        """Writes the lost WAIT row of a job in its waiting queue again. Returns True if the row was lost.
+        """Writes the lost WAIT row of a job in its waiting queue again. Returns `True` if the row was lost.
 
         Does nothing if the job changed since `active` was read.
         """
@@ -340,7 +340,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Deletes CLAIM, ACTIVE, DUE, WAIT and LIST of a job that was never created, in one transaction. Idempotent.
 
         Inserts ENDED, since the tombstone is cleared like any other job. With `counted`, inserts FREED as `close` does.
-        Returns True if FREED was inserted. Raises Contended.
+        Returns `True` if FREED was inserted. Raises Contended.
         """
 
     async def due_for_clearing(

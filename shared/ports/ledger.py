@@ -47,7 +47,7 @@ class Ledger(Protocol):
         """
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
-        """Returns the number of the job's last event, and True if the job has ended. Returns None if the job does not
+        """Returns the number of the job's last event, and `True` if the job has ended. Returns None if the job does not
         exist.
 
         Reads two columns of one row.
@@ -96,4 +96,4 @@ class Archive(Protocol):
         """Returns the first `limit` bytes of a blob. Raises DataLost if the blob does not exist."""
 
     async def remove(self, prefix: str, *, limit: int) -> bool:
-        """Deletes at most `limit` blobs with this prefix. Returns True if more blobs can be left. Idempotent."""
+        """Deletes at most `limit` blobs with this prefix. Returns `True` if more blobs can be left. Idempotent."""

@@ -30,4 +30,4 @@ class ProtocolVersions(Protocol):
         """Returns all versions by protocol and number. A row that cannot be decoded is left out."""
 
     async def add(self, version: StoredVersion) -> bool:
-        """Writes the row of a new version. Returns False if another process was first."""
+        """Writes the row of a new version. Returns `False` if another process was first."""

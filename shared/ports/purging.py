@@ -35,6 +35,6 @@ class Purging(Protocol):
         """
 
     async def forget_tenant(self, tenant: str, now: datetime) -> bool:
-        """Deletes the tenant from `tenants`. Returns True if the tenant is deleted, and False if the tenant posted
+        """Deletes the tenant from `tenants`. Returns `True` if the tenant is deleted, and `False` if the tenant posted
         within the last hour.
         """

@@ -78,7 +78,7 @@ class RejectedMessages(Protocol):
         """Deletes at most `limit` messages of a tenant. Returns their number. Raises LedgerUnavailable."""
 
     async def delete_before(self, day: date, *, limit: int) -> int:
-        """Deletes messages of earlier days with their bodies. Returns their number, at most `limit`. Idempotent."""
+        """Deletes at most `limit` messages of days before `day` and their bodies. Returns their number. Idempotent."""
 
 
 def rejection_id(received_at: datetime, *, lane: int, message_id: str, sequence_number: int) -> str:

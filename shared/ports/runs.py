@@ -38,4 +38,4 @@ class RunFiles(Protocol):
         """Returns the attempt's artifacts by name, at most 1,000."""
 
     async def link(self, tenant: str, job_id: str, attempt: int, name: str, *, until: datetime) -> str:
-        """Returns a URL from which any client can download the artifact until that time."""
+        """Returns a URL from which any client can download the artifact until the time `until`."""

@@ -163,7 +163,7 @@ class Heard:
 
     @property
     def has_answered_since(self) -> bool:
-        """Returns True if the service has replied since the sweeper found the service silent."""
+        """Returns `True` if the service has replied since the sweeper found the service silent."""
         since, answered = self.silent_since, self.answered_at
         return since is not None and answered is not None and answered > since
 

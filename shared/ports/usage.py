@@ -68,7 +68,7 @@ class Usage(Protocol):
         """Records that the rollup is in progress. `folding` None means that the rollup is complete. Idempotent."""
 
     async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
-        """Deletes rows of earlier hours, the oldest first."""
+        """Deletes at most `limit` rows of hours before `hour`, the oldest first."""
 
     async def put_fold_again(self, tenant: str, hour: datetime) -> None:
         """Adds the hour for a second rollup a day later. Idempotent."""

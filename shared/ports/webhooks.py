@@ -25,8 +25,8 @@ class WebhookSender(Protocol):
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         """Sends one request of at most 10 s, without redirects. A failure is in the result. Raises nothing.
 
-        `tenant` is the owner of the URL, which can use the hosts listed for the tenant. A name that never resolves
-        delays no other tenant.
+        `tenant` is the owner of the URL. The URL can use the hosts that are listed for the tenant. A name that never
+        resolves delays no other tenant.
         """
 
 

@@ -55,7 +55,7 @@ def configure(environ: Mapping[str, str], *, version: str, trace_ratio: float | 
 
 
 def name_spans(provider: Any) -> None:
-    """Makes the provider use the span id of a job or attempt. Called before the first span."""
+    """Makes the provider use the span id of a job or attempt. Must be called before the first span."""
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     class Ids(RandomIdGenerator):
@@ -67,8 +67,8 @@ def name_spans(provider: Any) -> None:
 
 
 def keep_share(provider: Any, ratio: float) -> None:
-    """Makes the provider keep this share of the traces, and every request, job and failed attempt. Called before the
-    first span.
+    """Makes the provider keep this share of the traces, and every request, job and failed attempt. Must be called
+    before the first span.
     """
     from azure.monitor.opentelemetry.exporter import ApplicationInsightsSampler
     from opentelemetry.sdk.trace.sampling import Decision, SamplingResult
@@ -87,7 +87,7 @@ def keep_share(provider: Any, ratio: float) -> None:
 
 
 def _configured_by_others() -> bool:
-    """Returns True if the Functions worker or `opentelemetry-instrument` set a provider before the app was imported."""
+    """Returns `True` if the Functions worker or `opentelemetry-instrument` set a provider before the app's import."""
     from opentelemetry.sdk.trace import TracerProvider
 
     return isinstance(trace.get_tracer_provider(), TracerProvider)

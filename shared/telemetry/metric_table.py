@@ -1,4 +1,5 @@
-"""Every metric: name, kind, unit, attributes and meaning. Source of the table in docs/reference/observability.md.
+"""Every metric: name, kind, unit, attributes and meaning. The table in docs/reference/observability.md is generated
+from this module.
 
 No attribute is an id of a job, a step or a message. Only two metrics have the attribute `tenant`. The number of values
 of each attribute is limited.

@@ -1,4 +1,5 @@
-"""Every span: its name, kind, parent and meaning. Source of the table in docs/reference/observability.md.
+"""Every span: its name, kind, parent and meaning. The table in docs/reference/observability.md is generated from this
+module.
 
 Orchestrators make no spans, since the engine replays orchestrators. Activities and triggers make spans.
 """

@@ -24,10 +24,10 @@ Given = Callable[[Verdict], None]
 
 @contextmanager
 def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelope, Created]]:
-    """Makes the span of a job's creation. Yields the envelope with the context that JOB stores, and a function for the
-    job's attributes.
+    """Makes the span of a job's creation. Yields the job request with the context that JOB stores, and a function for
+    the job's attributes.
 
-    Without an exporter, the caller's context from the envelope or the request's header stays.
+    Without an exporter, the caller's context from the job request or from the HTTP header stays.
     """
     request, asked = tracing.current(), tracing.parse_traceparent(envelope.traceparent)
     if not tracing.enabled():

@@ -36,7 +36,7 @@ forced_span_id: ContextVar[int | None] = ContextVar("forced_span_id", default=No
 
 
 def enabled() -> bool:
-    """Returns True if spans are exported. Otherwise contexts of callers are forwarded unchanged."""
+    """Returns `True` if spans are exported. Otherwise contexts of callers are forwarded unchanged."""
     return _enabled
 
 

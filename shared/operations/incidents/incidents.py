@@ -137,14 +137,14 @@ async def raise_incident(
 
 
 async def find_incident_of(context: Context, kind: IncidentKind, subject: str, at: datetime) -> Incident | None:
-    """Returns the incident of that kind and subject that was opened at this time, open or closed. Returns None if there
-    is no such incident. Raises LedgerUnavailable.
+    """Returns the incident of this kind and subject that was opened at `at`, open or closed. Returns None if there is
+    no such incident. Raises LedgerUnavailable.
     """
     return await context.incidents.read(None, incident_id_of(kind, subject, at), at)
 
 
 async def settle_incident(context: Context, kind: IncidentKind, subject: str, why: str) -> Incident | None:
-    """Resolves and returns the open incident of that kind and subject, or None if no such incident is open. Raises
+    """Resolves and returns the open incident of this kind and subject, or None if no such incident is open. Raises
     Contended, LedgerUnavailable.
     """
     known = await context.incidents.find_open(kind, subject)

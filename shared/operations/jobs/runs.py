@@ -101,7 +101,7 @@ async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
 
 
 async def link_artifact(run: Run, attempt: int, name: str, until: datetime) -> str | None:
-    """Returns a URL of an artifact, valid until that time, or None if no such artifact exists. Raises
+    """Returns a URL of an artifact that is valid until the time `until`, or None if no such artifact exists. Raises
     RunsUnavailable.
     """
     if not _NAME.fullmatch(name) or name not in {each.name for each in await run.artifacts(attempt)}:

@@ -38,7 +38,7 @@ async def transition(
     orchestrations: Orchestrations,
     maybe_repeated: bool = False,
 ) -> Transitioned:
-    """Applies `occurrence` to the job and commits it. Does the follow-up work if the job ended.
+    """Applies `occurrence` to the job and commits the result. Does the follow-up work if the job ended.
 
     `maybe_repeated`: the occurrence may have been committed before. Then its EVENT is read first, since a second
     delivery can look new, also in another process (Race redelivery). For example, a late heartbeat restarts a lease.

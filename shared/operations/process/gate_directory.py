@@ -159,8 +159,8 @@ class GateDirectory:
 async def _with_settings(
     rows: DirectoryRows, admissions: AdmissionStates, settings: Settings, now: datetime
 ) -> Directory:
-    """Returns the directory with the limits of the settings. Records a time for all processes after the first limit was
-    set or the last limit was removed.
+    """Returns the directory with the limits of the settings. Stores, for all processes, the time since which such
+    limits exist, and deletes that time after the last limit was removed.
     """
     since, limits = rows.settings_since, _of_settings(settings)
     if bool(limits) != (since is not None):

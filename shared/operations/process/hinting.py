@@ -145,7 +145,7 @@ class Hinting:
                     _resolve(sent, is_sent=hint.tenant not in lost)
 
     async def _try(self, hints: Sequence[Hint], at: datetime | None = None) -> set[str]:
-        """Returns the tenants whose hints are neither in their feed nor in the queue."""
+        """Sends the hints. Returns the tenants whose hints are neither in their feed nor in the queue."""
         try:
             if self._write_feeds is not None and at is None:
                 hints = await self._write_feeds(hints)

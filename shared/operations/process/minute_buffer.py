@@ -1,7 +1,7 @@
 """Counts this process's commits until they are written for the overview each minute (`shared.core.overview.minutes`).
 
-A commit only counts in memory. One task of the process writes once a minute, and a sweep writes the counts of its own
-process. A process that dies loses unwritten counts, so the numbers of the overview are approximate.
+A commit is only counted in memory. One task of the process writes once a minute, and a sweep writes the counts of its
+own process. A process that dies loses unwritten counts, so the numbers of the overview are approximate.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Readiness:
 
 
 def sweeper_late(mark: SweepMark | None, now: datetime) -> bool:
-    """Returns `True` if the last sweep ended more than five minutes ago. An app without any sweep counts as new."""
+    """Returns `True` if the last sweep ended more than five minutes ago. Returns `False` before the first sweep."""
     return mark is not None and now - mark.ended_at > SWEEPER_LATE_AFTER
 
 

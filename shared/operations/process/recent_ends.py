@@ -75,8 +75,8 @@ class RecentEnds:
         now: datetime,
         feed: Feed | None = None,
     ) -> None:
-        """Clears jobs of the tenant that ended earlier, and adds the closed job of `record`. `claim_ends`: end of its
-        idempotency record. Raises no error of a port.
+        """Clears jobs of the tenant that ended earlier, and adds the closed job of `record`. `claim_ends`: time when
+        that job's idempotency record expires. Raises no error of a port.
 
         The sweeper clears a redrive, and a job whose last event is not in the `feed`, because the sweeper checks the
         feed (R73).

@@ -69,8 +69,8 @@ class RecentJobs:
 
 
 def _size(record: Record) -> int:
-    """Returns the approximate characters of the record, from the columns that may be large, since `repr` of every
-    column is slower.
+    """Returns the approximate number of characters of the record, from the columns that may be large, since `repr` of
+    every column is slower.
     """
     large = [(step.payload, step.result, step.progress) for step in record.steps]
     return ROW_CHARACTERS * (1 + len(large)) + len(repr(large))

@@ -41,7 +41,8 @@ class RowFaults:
         self._reported: dict[str, datetime] = {}
 
     def lasts(self, row: str, fault: Exception, now: datetime) -> bool:
-        """Returns `True` for a lasting fault, and after an hour of faults that can pass, which the method counts.
+        """Returns `True` for a permanent fault, and for a fault that can pass but has recurred at the row for an hour.
+        Records faults that can pass.
 
         Returns `False` for an outage of a dependency.
         """

@@ -60,8 +60,8 @@ class _Tenant:
         return not self.is_unread and self.sent >= self.number
 
     def fall_behind(self, now: datetime) -> None:
-        """Drops the waiting events, which would fill the memory. They are read from the feed when the topic responds
-        again.
+        """Drops the waiting events, so that they do not fill the memory. The relay reads them from the feed when the
+        topic responds again.
         """
         self.behind_since = self.behind_since or (self.at_hand[0].at if self.at_hand else now)
         self.is_unread = True
@@ -112,7 +112,7 @@ class TopicRelay:
     async def pass_on(self, tenants: Collection[str]) -> None:
         """Sends events that the feeds have and the topic lacks, with one try. A task of the process sends the rest.
 
-        The writer of a tenant without a new event may have died, so the tenant's HEAD is read. Raises no error of
+        For a tenant without a new event, reads HEAD, since the tenant's writer may have died. Raises no error of
         LUCIUS.
         """
         mine = [tenant for tenant in tenants if self._entry(tenant).behind_since is None]

@@ -1,1 +1,1 @@
-"""The protocols in effect: packaged ones, overrides of a store, and their catalog."""
+"""The protocols in effect: packaged protocols, overrides of a store, and the catalog of both."""

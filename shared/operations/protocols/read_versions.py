@@ -14,7 +14,7 @@ from shared.ports.sweeps import SweepMarks, merged, version_name
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """One version of a protocol."""
+    """One version of a protocol, with its share of new jobs and its number of living jobs."""
 
     protocol: Protocol
     is_loaded: bool
@@ -28,7 +28,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Versions:
-    """All versions of a protocol."""
+    """All versions of a protocol, with the time of their job counts."""
 
     #: versions, the highest first
     versions: Sequence[Version]

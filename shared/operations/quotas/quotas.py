@@ -2,7 +2,7 @@
 
 Each change is one write of the tenant's admission state, with its log entry, under the state's ETag. Jobs that can
 start because of the change are admitted immediately afterwards. The rules for every tenant are in the admission state
-of tenant `*`, which has no jobs. They are also in the directory, from which all processes read them.
+of tenant `*`, which has no jobs. The directory has the same rules, and all processes read the directory.
 """
 
 from __future__ import annotations
@@ -173,7 +173,9 @@ async def throttle(
     max_per_hour: int,
     until: datetime | None,
 ) -> Changed:
-    """Sets a second rate. The smaller rate applies. Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient."""
+    """Sets a second rate until a resume or until the time `until`. The smaller rate applies. Raises QuotaForbidden,
+    QuotaInvalid, TooManyRules, Transient.
+    """
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
@@ -201,8 +203,8 @@ async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, b
 
 
 async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
-    """Closes the quota's breaker and drops the counted ends. A closed breaker stays as it is (R62). Raises NoBreaker,
-    Transient.
+    """Closes the quota's breaker and drops the ended jobs that the breaker counted. A closed breaker stays as it is
+    (R62). Raises NoBreaker, Transient.
     """
     directory, over_all = await admission_turns.read_directory(context), gate.kind is GateKind.PLATFORM_TYPE
     stored = await context.of_all_tenants.allocations.read(gate.id) if over_all else None

@@ -1,4 +1,5 @@
-"""Admits waiting jobs whose quota opened by time, and repeats lost requests for allocations, in each sweep (R49, R54).
+"""Admits waiting jobs whose quota opened because time passed, and repeats lost requests for allocations, in each sweep
+(R49, R54).
 
 The cost does not depend on the number of living jobs: a tenant's admission state has its waiting queues and counts.
 """

@@ -31,7 +31,7 @@ _PAGE, _MAX_REMOVED = 1000, 2000
 async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
     """Checks the due bulk operations, with tenants in turns, until the time is over.
 
-    Raises LedgerUnavailable if they cannot be listed.
+    Raises LedgerUnavailable if the operations cannot be listed.
     """
     context = one.context
     due = await _due(context, one.share.has, is_over)

@@ -31,7 +31,7 @@ DUTY_S = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Duty:
-    """A duty of the sweeper."""
+    """A duty of the sweeper, with its time budget and the sweeps that do it."""
 
     name: str
     #: time budget in seconds

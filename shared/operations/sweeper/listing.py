@@ -76,7 +76,7 @@ class Found:
 
 
 def begin_survey(survey: Survey, now: datetime) -> Survey:
-    """Returns the survey to continue, or a new one if the last one has ended. The first survey of each hour is
+    """Returns the survey to continue, or a new survey if the last survey has ended. The first survey of each hour is
     complete.
     """
     if survey.after is not None:
@@ -92,7 +92,8 @@ async def continue_survey(
     """Continues the survey of the tenants until the time is over, with at least 256 jobs.
 
     A job that has ended in the ledger but not in the index is due at `due_at`. A tenant or a job that cannot be read is
-    skipped and does not stop the survey. Race relist: safe during normal work and another sweep. Raises nothing.
+    skipped and does not stop the survey. Race relist: the survey is safe during normal work and another sweep. Raises
+    nothing.
     """
     found = Found(begin_survey(before, context.clock.now()))
     await _Part(context, found, is_over, due_at).read(tenants)

@@ -5,8 +5,8 @@ were opened last. The first sweep of an hour also compares the admission states 
 the list of open incidents. That sweep deletes closed incidents from that list (R64). A log is not read if the feed is
 known to have it.
 
-The first sweep of an hour also removes tenants without settings from the directory, such as after a hold that ended by
-time.
+The first sweep of an hour also removes tenants without settings from the directory, such as a tenant whose hold has
+expired.
 """
 
 from __future__ import annotations

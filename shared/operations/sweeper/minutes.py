@@ -1,4 +1,4 @@
-"""Writes the sweeper's part of the overview: a row a minute, and quotas at which jobs wait."""
+"""Writes the sweeper's part of the overview: a row a minute, and the quotas at which jobs wait or will soon wait."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ async def _active(one: Pass) -> Counter[str] | None:
 
 
 async def find_tight_quotas(one: Pass) -> list[TightQuota]:
-    """Returns the tight quotas of the share's tenants and over all tenants. An unreadable waiting queue has no age."""
+    """Returns the quotas at which jobs wait or will soon wait, of the share's tenants and over all tenants. An
+    unreadable waiting queue has no age.
+    """
     context = one.context
     with telemetry.tolerate(Exception, "MINUTES_UNWRITTEN"):
         async with time_limit(_MINUTE_S):

@@ -133,7 +133,7 @@ async def _old(
 
 
 async def prune_incidents(context: Context, before: datetime, is_over: Callable[[], bool]) -> int:
-    """Deletes incidents without a job that were closed before that time. Returns their number. Raises
+    """Deletes incidents without a job that were closed earlier than `before`. Returns their number. Raises
     LedgerUnavailable.
     """
     removed, after = 0, None

@@ -1,4 +1,4 @@
-"""Checks one job in a sweep: finishes interrupted work, and distinguishes a lost reply from a late one.
+"""Checks one job in a sweep: finishes interrupted work, and distinguishes a lost reply from a late reply.
 
 Every repair is a transition that a function could make at the same time. So a sweep is safe during normal work and
 during another sweep (Race sweeps).
@@ -266,7 +266,8 @@ async def _catch_up(
     active: ActiveRow,
     report: SweepReport,
 ) -> Looks:
-    """Ends overdue attempts of a living orchestration that is behind, then wakes the orchestration to check the ledger.
+    """Ends overdue attempts of a living orchestration that is behind the ledger, then wakes the orchestration to check
+    the ledger.
 
     An orchestration that ignored `silent_looks` wake-ups is replaced in any state that the engine reports (R18).
     """

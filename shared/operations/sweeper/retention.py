@@ -118,7 +118,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
 
 
 async def _forget(context: Context, ended: EndedRow) -> None:
-    """Deletes the SEEN row last, after the job's rows. A hint that finds rows without SEEN would write all events
+    """Deletes the SEEN row last, after the job's rows. Otherwise a hint that finds rows without SEEN writes all events
     again.
     """
     if context.events is not None:

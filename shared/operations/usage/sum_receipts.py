@@ -32,7 +32,8 @@ class Grouping(StrEnum):
 async def sum_receipts(
     context: Context, job_filter: JobFilter, *, after: str | None, limit: int, by: Grouping | None = None
 ) -> tuple[dict[str, Any], Page[tuple[Job, Receipt]]]:
-    """Sums up the time and operations of at most `limit` (MAX_JOBS) jobs of the filter's one tenant, newest first.
+    """Sums up the time and operations of at most `limit` jobs of the filter's one tenant, newest first. The maximum is
+    MAX_JOBS (100).
 
     Returns the sums and their page. `by`: also sums for each type, normalised source or priority. A page costs the
     queries of a list. Each of its jobs costs one query of its rows and one for each 1,000 of its events.

@@ -185,7 +185,7 @@ async def default_hook(context: Context, tenant: str) -> StoredHook:
 
 
 def newest_secret(context: Context, version: int) -> SecretVersion:
-    """Returns a new version of a secret. Raises WebhooksOff."""
+    """Returns version `version` of a secret, with the first configured key and a new salt. Raises WebhooksOff."""
     if not context.settings.webhook_keys:
         raise WebhooksOff
     return SecretVersion(version=version, key_id=context.settings.webhook_keys[0][0], salt=context.new_salt())

@@ -2,7 +2,7 @@
 or the start of waiting deliveries.
 
 The row decides. A try has no effect if its `tries` differ from its row, or if its webhook waits. The request is sent
-first and the result written afterwards. So after a crash the request is sent again under the same `webhook-id` (at
+first, and the result is written afterwards. So after a crash the request is sent again under the same `webhook-id` (at
 least once).
 
 The sweeper replaces lost messages.
@@ -64,8 +64,8 @@ _LINES = {
 
 
 async def deliver(context: Context, call: DeliveryCall) -> None:
-    """Does the requested action, if it is still due by its rows. Raises no error of LUCIUS, since the sweeper sends the
-    message again.
+    """Does the requested action if the rows show that it is still due. Raises no error of LUCIUS, since the sweeper
+    sends the message again.
     """
     if context.events is None or context.webhooks is None:
         return
@@ -229,8 +229,8 @@ def webhook_id(delivery: Delivery) -> str:
 async def _write(
     context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall, found: Answer | str
 ) -> None:
-    """Writes the result of a try, or the reason why there was none. Writes nothing if another process has changed the
-    row.
+    """Writes the result of a try, or the reason that prevented the try. Writes nothing if another process has changed
+    the row.
     """
     hooks, now = hooks_of(context), context.clock.now()
     # a loop of its own, since a fresh read can end it, and a new URL changes the next call

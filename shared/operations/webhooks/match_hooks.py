@@ -22,8 +22,8 @@ NOTED_EVERY = timedelta(minutes=10)
 
 
 def callbacks_of(hints: Sequence[Hint]) -> tuple[str, ...] | None:
-    """Returns the callbacks of the job if these hints include its terminal state, else none. Returns None if such a
-    hint does not name them.
+    """Returns the callbacks of the job if these hints include the job's terminal state, else an empty tuple. Returns
+    None if such a hint does not name the callbacks.
     """
     found: tuple[str, ...] = ()
     for hint in hints:

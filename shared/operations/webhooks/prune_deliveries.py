@@ -16,7 +16,7 @@ _REMOVED, _GIVEN_UP = 100, 40
 
 
 async def prune_deliveries(context: Context, tenant: str, before: datetime) -> None:
-    """Deletes deliveries that ended before that time, and waiting deliveries of deleted webhooks.
+    """Deletes deliveries that ended earlier than `before`, and waiting deliveries of deleted webhooks.
 
     A waiting delivery whose event is deleted is abandoned first. Raises Contended, LedgerUnavailable.
     """
@@ -65,8 +65,8 @@ async def _first_kept(context: Context, tenant: str) -> int:
 
 
 async def _give_up_all(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> None:
-    """Abandons all deliveries of a webhook that were created before that time. The log gets one entry for them, and the
-    feed one event.
+    """Abandons all deliveries of a webhook that were created earlier than `before`. The log gets one entry for them,
+    and the feed gets one event.
     """
     if not await _has_old(hooks, tenant, hook_id, before):
         return

@@ -105,7 +105,7 @@ async def _find_existing(hooks: Hooks, hook: Hook) -> Hook | None:
     """Returns the webhook with this id, which is made from an idempotency key, or None. Raises HookKeyConflict,
     LedgerUnavailable.
 
-    A deleted webhook is not created again while its log is retained, since ids of its events and its secret would
+    A deleted webhook is not created again while its log is retained. Otherwise its secret and the ids of its events
     repeat.
     """
     stored = await hooks.read(hook.tenant, hook.id)
@@ -230,7 +230,7 @@ async def read_hook(context: Context, tenant: str, hook_id: str) -> Hook:
 
 
 async def list_hooks(context: Context, tenant: str) -> list[Hook]:
-    """Lists the webhooks without `default`, oldest first. Raises WebhooksOff, LedgerUnavailable."""
+    """Lists the webhooks except `default`, oldest first. Raises WebhooksOff, LedgerUnavailable."""
     found = [each.hook for each in await hooks_of(context).all_of(tenant) if each.hook.id != DEFAULT_HOOK]
     return sorted(found, key=lambda hook: (hook.created_at, hook.id))
 
