@@ -195,7 +195,8 @@ class _Check:
         self.behind += self._is_owed([entry.at for entry, _ in entries])
 
     def _is_owed(self, times: Sequence[datetime]) -> bool:
-        """Returns `True` if a row without a head is before the goal.
+        """Returns `True` if a row without a head is before the goal, or if there are more such rows than one read
+        returns.
 
         The times may be out of order, since a clock can jump back.
         """

@@ -46,7 +46,7 @@ _GIVE_UP_AFTER = timedelta(days=2)
 
 @dataclass(frozen=True)
 class PurgePreview:
-    """The amounts that a purge would find now. Each number is at most `MAX_COUNTED`."""
+    """The amounts that a purge finds now. Each number is at most `MAX_COUNTED`."""
 
     living: int
     #: ended jobs, including archived ones
@@ -62,7 +62,7 @@ class _Job(Enum):
 
 
 async def preview_purge(context: Context, tenant: str) -> PurgePreview:
-    """Returns the amounts that a purge would find now. Raises LedgerUnavailable."""
+    """Returns the amounts that a purge finds now. Raises LedgerUnavailable."""
     active = await context.index.list_active(tenant, after=None, limit=MAX_COUNTED)
     listed = await context.index.list_job_rows(tenant, after="", limit=MAX_COUNTED)
     living = {each.job_id for each in active}
@@ -121,7 +121,9 @@ async def purge_step(context: Context, orchestrations: Orchestrations, stored: S
 
 
 async def _purge_job(context: Context, orchestrations: Orchestrations, bulk: Bulk, job_id: str) -> _Job:
-    """Deletes a job. Raises LedgerUnavailable, OrchestrationUnavailable."""
+    """Deletes a job and returns the result. A living job, a younger job, and a job of another tenant stay. Raises
+    LedgerUnavailable, OrchestrationUnavailable.
+    """
     if await context.index.read_active(bulk.tenant, job_id) is not None:
         return _Job.STAYS
     try:

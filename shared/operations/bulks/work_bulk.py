@@ -1,4 +1,4 @@
-"""Runs a bulk operation in rounds (R65): find the next jobs, act on each, write the results.
+"""Runs a bulk operation in steps (R65): find the next jobs, act on each, write the results.
 
 The row of an item is written before the action on its job. The result is written together with the counts. A process
 that dies in between leaves an open item. The action is idempotent: the cause identifies a control, and the idempotency
@@ -63,7 +63,7 @@ class _Tried:
 
 
 async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: str, bulk_id: str) -> None:
-    """Runs at most `_STEPS` (5) rounds of a bulk operation, then requests the next rounds if items are left. Concurrent
+    """Runs at most `_STEPS` (5) steps of a bulk operation, then requests the next steps if items are left. Concurrent
     calls are safe.
 
     Raises LedgerUnavailable. The sweeper then continues.

@@ -10,8 +10,8 @@ from shared.operations.process.context import Context
 
 
 async def hint_behind(context: Context, job: Job) -> bool:
-    """Sends a hint of a living job whose LIST row is behind its history. Returns `False` if the queue did not accept
-    the hint.
+    """Sends a hint of a living job whose LIST row is behind its history. Returns `False` if neither the queue nor the
+    feed has the hint.
     """
     return context.events is None or await context.events.hinting.send(job)
 

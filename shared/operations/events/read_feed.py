@@ -138,7 +138,7 @@ async def _yield_events(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most
 
 
 async def _find_earliest(feed: Feed, tenant: str) -> int:
-    """Returns the number before the first remaining event."""
+    """Returns the number before the first remaining event, or the last number if no event remains."""
     first = await feed.events(tenant, after=0, limit=1)
     return first[0].number - 1 if first else (await feed.head(tenant)).number
 

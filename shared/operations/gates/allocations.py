@@ -392,6 +392,8 @@ def _apply_grant(share: QuotaShare, record: AllocationRecord, account: Account, 
 
 
 async def _schedule(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
-    """Requests the next allocation, unless an earlier one is already due. The sweeper repeats a lost request."""
+    """Requests an allocation at `at`, which has no effect if another allocation starts after `since`. The sweeper
+    repeats a lost request.
+    """
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call_allocation(gate.id, at=at, since=since)

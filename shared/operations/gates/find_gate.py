@@ -80,7 +80,9 @@ def _make_gate(tenant: str, kind: GateKind, name: str) -> Gate:
 
 
 async def _is_known(context: Context, gate: Gate) -> bool:
-    """Returns `True` if the name can have a quota. A type without a protocol has one only if it is already set."""
+    """Returns `True` if the name can have a quota. A job type without a protocol has a quota only if the quota is
+    already set.
+    """
     if (names := _NAMES.get(gate.kind.key)) is None or gate.name in names(context):
         return True
     if gate.tenant == EVERY and gate.name == EVERY:

@@ -84,7 +84,9 @@ async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
 def take_freed(
     context: Context, admission: AdmissionState, directory: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
 ) -> CountedOut:
-    """Subtracts the jobs of the first `limit` FREED rows of the tenant."""
+    """Subtracts the jobs of `rows`, the first FREED rows of the tenant, up to `limit`. Stops early if the transaction
+    has no room for more log entries.
+    """
     counted = CountedOut(admission)
     for each in sorted(rows, key=lambda row: row.freed_at):
         # one end adds at most two entries
@@ -136,8 +138,8 @@ async def take_turn(
 
     Also repeats a possibly lost request for an allocation. Raises Contended, LedgerUnavailable.
 
-    `counts`: allows a count of all jobs of the tenant first. If `False`, at most 1,000 jobs are counted. `due_at`: time
-    for which the turn was requested.
+    `counts`: allows a count of all jobs of the tenant first. If `False`, only a tenant with fewer than 1,000 living
+    jobs is counted. `due_at`: time for which the turn was requested.
     """
 
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:

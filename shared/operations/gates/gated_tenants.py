@@ -17,7 +17,7 @@ async def enter_tenant(context: Context, tenant: str) -> None:
 
 
 async def remove_unused_tenant(context: Context, admission: AdmissionState) -> None:
-    """Removes the tenant from the directory if it needs no entry (Race last-rule).
+    """Removes the tenant from the directory if the tenant needs no entry, else adds the tenant (Race last-rule).
 
     The tenant needs the entry while a quota is set, a job waits, or the tenant's feed lacks a log.
 

@@ -26,7 +26,7 @@ _NOTIFIED_AT_ONCE, _MAX_ROUNDS = 8, 5
 async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: AdmittedJobs) -> None:
     """Starts the jobs that a turn of the tenant admitted. Logs a fault. The sweeper then starts the jobs.
 
-    If the turn had no room for all, up to `_MAX_ROUNDS` more turns follow, and then a message requests the rest.
+    If the turn had no room for all, up to `_MAX_ROUNDS` (5) more turns follow, and then a message requests the rest.
     Requests the incidents of breakers that opened. Raises no error of LUCIUS.
     """
     # a request of one tenant can cause an allocation, which admits jobs of other tenants

@@ -105,8 +105,8 @@ async def _at_admission(
 ) -> Reserved | None:
     """Reserves the job's idempotency record and its slot. Returns None if the caller must read the record again.
 
-    If only quotas over all tenants stop the job, an allocation of each comes first. If the job would be refused while
-    FREED rows wait, turns of the tenant come first.
+    If only quotas over all tenants stop the job, an allocation of each comes first. If a quota refuses the job while
+    FREED rows wait, at most two turns of the tenant come first.
     """
     allocated: set[Gate] = set()
     turns = 0

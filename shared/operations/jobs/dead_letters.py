@@ -125,8 +125,8 @@ async def leave_open(context: Context, job: Job) -> None:
 
 
 async def leave_list(context: Context, incident: Incident) -> None:
-    """Deletes a job's closed incident from the list of open incidents. In a deployment with feeds, the sweeper deletes
-    it after the feed has the incident (R79).
+    """Deletes a job's closed incident from the list of open incidents. In a deployment with feeds, leaves the deletion
+    to the sweeper, which waits until the feed has the incident (R79).
 
     Raises LedgerUnavailable.
     """
@@ -144,8 +144,8 @@ async def incident_of_job(context: Context, job: Job) -> Incident | None:
 
 
 async def list_open(context: Context, job: Job) -> bool:
-    """Adds the incident of a failed job to the list of open incidents, and sends the incident's hint. Returns `True` if
-    the list has the incident.
+    """Adds the incident of a failed job to the list of open incidents, and sends the incident's hint. Returns `False`
+    after a fault.
 
     Logs a fault. The sweeper then adds the incident when it clears the job.
     """

@@ -1,4 +1,4 @@
-"""Notifies the dependants of a job that it ended (R53).
+"""Notifies the dependants of an ended job (R53).
 
 A dependant counts its dependencies down in its ACTIVE row, in the transaction that deletes the DEP row. So each ended
 dependency is counted once, even if several processes report it repeatedly.

@@ -56,10 +56,11 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
 
 
 async def again_awaited(context: Context, job: Job) -> list[str]:
-    """Returns the dependencies of a job's redrive: each job that the old job still waited for, or the latest redrive of
-    that job.
+    """Returns the dependencies of a job's redrive: each dependency of the old job, or the latest redrive of that
+    dependency. Returns an empty list if the old job no longer waited for its dependencies.
 
-    Raises NotRedrivable if one of them did not succeed and was not redriven, and the errors of `find_job`.
+    Raises NotRedrivable if a dependency did not succeed, was not redriven, and fails its dependants. Raises the errors
+    of `find_job`.
     """
     if not job.is_dependent:
         return []
@@ -119,8 +120,8 @@ def next_check(context: Context, job: Job) -> datetime:
 
 
 async def recount_dependencies(context: Context, job: Job, active: ActiveRow, place: Place) -> bool:
-    """Returns `True` if fewer dependencies are open than the job's place shows. In this case a DEP row was lost, and an
-    ended dependency was never counted.
+    """Corrects the job's place if fewer dependencies are open than the place shows. Returns `True` after a correction.
+    In this case a DEP row was lost, and an ended dependency was never counted.
 
     A dependency counts until its job has ended and its DEP row is deleted. Raises LedgerUnavailable, ArchiveGone,
     ArchiveInvalid.

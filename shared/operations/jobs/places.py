@@ -28,9 +28,9 @@ _MAX_TURNS = 8
 async def reconcile_place(context: Context, orchestrations: Orchestrations, stored: Stored) -> Stored:
     """Reconciles the job with its place, and returns the job afterwards.
 
-    The processes that create, change or sweep the job call it. Idempotent. Starts an admitted job that may never have
-    been started. Raises CreationWithdrawn, Contended, LedgerUnavailable, OrchestrationUnavailable, and for a dependency
-    ArchiveGone and ArchiveInvalid.
+    The processes that create, change or sweep the job call this function. Idempotent. Starts an admitted job that may
+    never have been started. Raises CreationWithdrawn, Contended, LedgerUnavailable, OrchestrationUnavailable, and for a
+    dependency ArchiveGone and ArchiveInvalid.
     """
     for _ in range(_MAX_TURNS):
         check_not_withdrawn(stored)

@@ -1,4 +1,4 @@
-"""Sends hints of this process's committed public events to the queue (R71).
+"""Writes this process's committed public events to the feeds, or sends their hints to the queue (R71).
 
 A commit notes its public events and continues. One task of the process sends them together. Only a commit that ends a
 job waits for that task. A failed send fails no commit, since `shared.operations.sweeper` replaces lost hints.
@@ -37,7 +37,7 @@ WriteFeeds = Callable[[Sequence[Hint]], Awaitable[Sequence[Hint]]]
 
 
 class Hinting:
-    """The sender of one process's hints to the queue."""
+    """The sender of one process's hints to the feed writer or the queue."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Hinting:
 
 
 async def is_sent(sent: asyncio.Future[bool]) -> bool:
-    """Returns `True` if the queue or the feed has the hint. A hint that takes longer than `_SEND_S` may still
+    """Returns `True` if the queue or the feed has the hint. A hint that takes longer than `_SEND_S` (8 s) may still
     arrive.
     """
     done, _ = await asyncio.wait([sent], timeout=_SEND_S)

@@ -58,8 +58,8 @@ class RecentEnds:
         self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
 
     def take_purged(self, tenant: str) -> list[Clearing]:
-        """Returns and forgets the purged jobs, whose rows the tenant's next index transaction moves. The sweeper purges
-        the others.
+        """Returns and forgets at most `MAX_RESCHEDULED` (10) purged jobs, whose ENDED rows the tenant's next index
+        transaction moves.
         """
         purged = self._purged.pop(tenant, [])
         if len(purged) > MAX_RESCHEDULED:

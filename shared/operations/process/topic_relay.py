@@ -101,7 +101,7 @@ class TopicRelay:
         return max(write.head.sent, one.sent if one is not None else 0)
 
     def wrote(self, write: FeedWrite) -> None:
-        """Notes an event that the feed has, and that `pass_on` sends."""
+        """Notes the events of a transaction that the feed has, and that `pass_on` sends."""
         one = self._entry(write.tenant)
         one.sent = max(one.sent, write.head.sent)
         one.number = max(one.number, write.number)
@@ -172,7 +172,9 @@ class TopicRelay:
         return self._quiet_until is not None and self._clock.now() < self._quiet_until
 
     async def _send_some(self, tenants: Sequence[str]) -> bool:
-        """Makes one send of events of these tenants. Returns `False` if no event was sent."""
+        """Makes one send of events of these tenants. Returns `True` if events were sent, or if HEAD shows that they are
+        sent.
+        """
         async with self._turn:
             batch: list[tuple[_Tenant, FeedEvent]] = []
             is_known, size = False, 0

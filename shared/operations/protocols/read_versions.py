@@ -1,4 +1,4 @@
-"""Reads the versions of a protocol, with the jobs in flight on each."""
+"""Reads the versions of a protocol, with the number of living jobs of each."""
 
 from __future__ import annotations
 

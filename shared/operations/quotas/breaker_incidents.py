@@ -36,8 +36,8 @@ async def answer_call(context: Context, tenant: str, gate_id: str) -> None:
 
 
 async def keep_incident(context: Context, state: GateState) -> None:
-    """Opens or closes the incident of the quota's breaker. The breaker must be open, or have closed within the last
-    hour.
+    """Opens or closes the incident of the quota's breaker. Does nothing if the breaker has been closed for an hour or
+    longer.
 
     A breaker that opens again before it closed has one incident, unless an operator closed the incident in between.
     Raises Contended, LedgerUnavailable.

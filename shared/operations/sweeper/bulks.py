@@ -56,7 +56,7 @@ async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
 
 
 async def _due(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> dict[str, list[DueBulk]]:
-    """Returns all due bulk operations by tenant, the earliest due first."""
+    """Returns the share's due bulk operations by tenant, the earliest due first."""
     now, found, last = context.clock.now(), dict[str, list[DueBulk]](), None
     while True:
         rows = await context.bulks.due(now=now, limit=_PAGE, after=last)
@@ -89,8 +89,8 @@ async def _check(context: Context, orchestrations: Orchestrations, due: DueBulk)
 
 
 def _find_retention_end(context: Context, bulk: Bulk) -> datetime:
-    """Returns the end of the retention of ended jobs. If ended jobs have no retention, the retention of quota logs
-    applies.
+    """Returns the end of the bulk operation's retention, which is as long as that of ended jobs. If ended jobs have no
+    retention, the retention of quota logs applies.
     """
     settings = context.settings
     kept_for = timedelta(days=settings.retention_days or settings.change_log_days)

@@ -152,7 +152,7 @@ class _Part:
         return page
 
     async def _read_tenant(self, tenant: str, start: str, page: list[ActiveRow] | None) -> bool:
-        """Reads the tenant. Returns `True` if it was read to its end, or skipped."""
+        """Reads the tenant. Returns `True` if all of its rows were read, or if the tenant was skipped."""
         found, inside = self._found, Counter[tuple[str, str]]()
         while page is not None:
             for first in range(0, len(page), _ROUND):

@@ -42,7 +42,7 @@ _PAST = 10**10 - 1
 
 
 async def prune_logs(context: Context) -> int:
-    """Deletes rows of all tenants past their retention. Returns the number of rows.
+    """Deletes rows past their retention, for all tenants. Returns the number of rows.
 
     A tenant or an incident that fails is logged, and stays until the next day.
     """
@@ -87,7 +87,9 @@ async def _tenants(context: Context) -> set[str]:
 
 
 async def prune_gate_logs(context: Context, tenant: str, before: datetime, is_over: Callable[[], bool]) -> int:
-    """Deletes the oldest entries of the tenant's logs. Returns their number. Raises LedgerUnavailable."""
+    """Deletes entries of the tenant's quota logs that are older than `before`. Returns their number. Raises
+    LedgerUnavailable.
+    """
     removed, first = 0, LogPlace("", 0)
     while True:
         page = await context.admissions.log_places(tenant, first=first, limit=PAGE)

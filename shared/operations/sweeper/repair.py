@@ -165,7 +165,7 @@ async def _repair_staged(
 
 async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
     """Schedules the next check after a check. A job with no slot, no queue position and no due action sleeps. The
-    survey of each sweep reads the job, and finds an action after the job has changed.
+    survey reads the job, and finds an action after the job has changed.
     """
     row, now = await context.index.read_active(active.tenant, active.job_id), context.clock.now()
     if row is None or row.check_at != active.check_at:

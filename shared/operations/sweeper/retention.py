@@ -46,7 +46,8 @@ GIVE_UP_FEED_AFTER = timedelta(days=2)
 async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> RepairKind:
     """Checks one ended job and returns the action.
 
-    Raises Conflict if the job was written in the meantime, and Transient. Completed work is not repeated.
+    Raises Conflict if the job was written in the meantime, DataLost, Undecodable, and Transient. Completed work is not
+    repeated.
     """
     try:
         stored = await context.ledger.read(ended.job_id)
@@ -149,7 +150,7 @@ def archive_name(job: Job, sha256: str) -> str:
 
 async def _find_claim_end(context: Context, job: Job, now: datetime) -> datetime | None:
     """Returns the time when the job's idempotency record expires. Returns None if the record does not exist, or is of a
-    later job.
+    later job. Deletes an expired record and returns None.
     """
     claim = await context.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job.job_id:

@@ -85,7 +85,7 @@ async def _has_old(hooks: Hooks, tenant: str, hook_id: str, before: datetime) ->
 
 
 async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> int:
-    """Abandons the oldest deliveries. Returns their number."""
+    """Abandons at most `_GIVEN_UP` (40) deliveries that were created earlier than `before`. Returns their number."""
     # a loop of its own, without an error at the end, since the next sweep continues
     for conflicts in range(MAX_TRIES):
         stored = await (default_hook(context, tenant) if hook_id == DEFAULT_HOOK else hooks.read(tenant, hook_id))

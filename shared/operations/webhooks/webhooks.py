@@ -273,7 +273,7 @@ async def list_deliveries(
 
 
 async def redeliver(context: Context, tenant: str, hook_id: str, number: int, name: str, actor: str) -> Delivery:
-    """Tries a waiting or ended delivery again now.
+    """Makes a waiting or ended delivery due now. A webhook that waits tries the delivery after the wait.
 
     Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable, and DeliveryNotFound if the delivery or its event
     does not exist.
@@ -340,7 +340,7 @@ async def _read_own(context: Context, tenant: str, hook_id: str) -> StoredHook:
 
 
 def _describe(hook: Hook) -> dict[str, Any]:
-    """Returns the changes for the log. The URL may be a secret, so the result has only its host."""
+    """Returns the webhook's values for the log. The URL may be a secret, so the result has only the host."""
     lets_in = hook.filter
     return {
         "host": urlsplit(hook.url or "").netloc,

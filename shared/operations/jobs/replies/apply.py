@@ -95,8 +95,8 @@ async def apply_reply(
     """Applies a reply, or records it as late.
 
     `cause_id`: the same for each delivery of this reply. `maybe_repeated`: an earlier delivery may have been committed.
-    `topic`: source of the reply, if the bus delivered it. Raises ReplyUnfit if no job accepts it, DataLost for a
-    callback, and Transient.
+    `topic`: source of the reply, if the bus delivered it. Raises ReplyUnfit if no job accepts it, Undecodable, DataLost
+    for a callback, and Transient.
     """
     began_ns = tracing.now_ns()
     try:

@@ -57,7 +57,7 @@ async def receive_callback(
 
     `key`: the caller's idempotency key for this callback. `job_id`: the job in the callback's path. The token provides
     the parts of the attempt's identity that the body leaves out. Raises CallbackTokenInvalid, BodyTooLarge,
-    NotYourAttempt, ReplyUnfit, Transient.
+    NotYourAttempt, ReplyUnfit, DataLost, Undecodable, Transient.
     """
     keys, deployment = context.settings.callback_keys, context.settings.environment
     try:
