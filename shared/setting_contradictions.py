@@ -72,8 +72,8 @@ def _refused(
 
 
 def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
-    """Returns names of tables that are used twice. A tenant's partition in one table could have the name of another
-    table's partition.
+    """Returns an error text for each two settings that name the same table. A tenant's partition in one table could
+    have the name of another table's partition.
 
     Azure compares the names of tables without case.
     """

@@ -54,7 +54,9 @@ class EveryStore(Stores):
 
 
 def every_store(settings: Settings, now: Callable[[], datetime]) -> EveryStore:
-    """Returns stores in memory, or over an account. A new feed has events from `now` on. Raises ValueError."""
+    """Returns stores in memory, or over an account. A new feed has events from `now` on. Raises ValueError for invalid
+    settings of the account.
+    """
     if settings.storage_backend == "memory":
         return stores_over(MemoryAccount(), MemoryTexts(), MemoryTexts(), settings, now)
     account = tables_account(settings)
@@ -93,7 +95,7 @@ def stores_over(
 
 
 def tables_account(settings: Settings) -> TablesAccount:
-    """Returns the account with the tables. Raises ValueError."""
+    """Returns the account with the tables. Raises ValueError for invalid settings of the account."""
     return TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,

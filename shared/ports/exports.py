@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Exported:
-    """A complete export."""
+    """A complete export, with its name and its number of rows."""
 
     #: time of its start, and a digest of the account, such as `20261127T030000Z-1f2e3d4c`
     name: str

@@ -81,7 +81,9 @@ class FeedWrite:
 
 
 class Feed(Protocol):
-    """Feeds, which only `shared.operations.events.feed_writer` writes. Each method raises LedgerUnavailable."""
+    """Feeds. Only `shared.operations.events.feed_writer` writes events by this port. Each method raises
+    LedgerUnavailable.
+    """
 
     async def identity(self) -> FeedIdentity: ...
 
@@ -99,8 +101,8 @@ class Feed(Protocol):
         """Deletes the job's SEEN row together with the job. Idempotent."""
 
     async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
-        """Deletes at most `limit` (up to 100) SEEN rows of incidents without a job (R88) that were last written before
-        `before`.
+        """Deletes at most `limit` (up to 100) SEEN rows of incidents without a job (R88) that were last written earlier
+        than `before`.
 
         A row that is written in the meantime stays. Returns the number of rows found.
         """

@@ -46,7 +46,7 @@ class HookTenant:
 
 @dataclass(frozen=True, kw_only=True)
 class HookWrite:
-    """One transaction in a tenant's partition."""
+    """One transaction of webhooks, deliveries and events in a tenant's partition."""
 
     tenant: str
     #: HEAD, for a change of the targets of events or with a public event, together with `events` and `hooks`

@@ -34,7 +34,7 @@ class Incidents(Protocol):
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
         """Reads an incident. `home` is the tenant of a job's incident, or None for an incident without a job.
 
-        `opened_at` is used to the millisecond.
+        The precision of `opened_at` is one millisecond.
         """
 
     async def list_at(self, home: str | None, **page: Unpack[PageRange]) -> list[IncidentRow]:
@@ -49,7 +49,7 @@ class Incidents(Protocol):
         """
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
-        """Adds a job's incident, in any state, to the list of open incidents. Idempotent."""
+        """Adds an incident, in any state, to the list of open incidents. Idempotent."""
 
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
         """Deletes an incident from the list of open incidents. With `etag`, does nothing if the incident was added

@@ -214,7 +214,7 @@ class Index(DeadLetters, Purging, Protocol):
         waits for quotas.
 
         Raises AlreadyExists or Conflict if the idempotency record exists, or the admission state changed. The caller
-        then reads again.
+        then reads both again.
         """
 
     async def reserve_together(
@@ -352,8 +352,8 @@ class Index(DeadLetters, Purging, Protocol):
         """Moves the ENDED row to another time. Does nothing if the row does not exist."""
 
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
-        """Wakes the tenant, and writes the ENDED rows of these ended jobs, at most 50, each due at its
-        time.
+        """Wakes the tenant, and writes the ENDED rows of these ended jobs, at most 50, each due at the time in its
+        pair.
 
         The jobs' LIST rows record this clearing. Does nothing if one of the LIST rows does not exist.
         """
@@ -374,7 +374,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns a tenant's jobs, newest first, created from `since` on and before `until`. Makes one query of at most
         1,000 rows.
 
-        There is no other filter. With another filter, the store would read an unlimited number of rows for a page.
+        There is no other filter. With another filter, the store reads an unlimited number of rows for a page.
         """
 
     async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:

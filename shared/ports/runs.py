@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class LogPart:
-    """A part of a log."""
+    """A part of a log, with the time of the last write."""
 
     #: bytes; empty: there are no more yet
     data: bytes

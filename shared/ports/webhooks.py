@@ -17,7 +17,7 @@ TRY, PROBE, FLOW, CATCH_UP = KINDS = "try", "probe", "flow", "catch_up"
 
 
 class WebhookSender(Protocol):
-    """The sender of requests to URLs that callers named, and to no other network (R86)."""
+    """The sender of requests to the allowed URLs that callers named (R86)."""
 
     def check(self, url: str, *, tenant: str) -> None:
         """Checks the URL without resolving its host. `tenant` is the owner of the URL. Raises HookUrlRefused."""

@@ -27,7 +27,7 @@ _INSTRUMENTATIONS = ("azure_sdk", "django", "fastapi", "flask", "httpx", "psycop
 
 
 def configure(environ: Mapping[str, str], *, version: str, trace_ratio: float | None = None) -> str | None:
-    """Configures the exporter once in a process, from the standard settings. Returns Azure Monitor, else OTLP, else
+    """Configures the exporter once in a process, from the standard settings. Returns `azure-monitor`, else `otlp`, else
     None.
 
     `trace_ratio` is the share of the traces for Azure Monitor. None means the standard settings. Raises SettingsError

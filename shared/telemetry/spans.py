@@ -145,8 +145,8 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
 def request_span(
     method: str, path: str, headers: Mapping[str, str], *, traced: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Makes the span of a handler. Yields a function that takes the status. If `traced` is false, as for probes, makes
-    no span.
+    """Makes the span of a handler. Yields a function that takes the status. If `traced` is `False`, as for probes,
+    makes no span.
     """
     began = time.monotonic()
     route = f"/{path}"

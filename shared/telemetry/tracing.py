@@ -41,7 +41,9 @@ def enabled() -> bool:
 
 
 def enable(state: bool) -> None:
-    """Enables tracing. The configured provider must use `forced_span_id` as the id of a span, if that id is set."""
+    """Enables tracing, or disables tracing if `state` is `False`. The configured provider must use `forced_span_id` as
+    the id of a span, if that id is set.
+    """
     global _enabled
     _enabled = state
 

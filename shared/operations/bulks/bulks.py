@@ -109,7 +109,9 @@ async def read_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
 
 
 async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
-    """Stops a bulk operation before its next item. Idempotent. Raises BulkNotFound, BulkEnded, Contended."""
+    """Stops a bulk operation before its next item. Idempotent. Raises BulkNotFound, BulkEnded, Contended,
+    LedgerUnavailable.
+    """
 
     async def cancel() -> Bulk:
         stored = await _read(context, tenant, bulk_id)

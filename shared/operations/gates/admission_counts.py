@@ -85,7 +85,7 @@ async def list_places(context: Context, tenant: str, *, until: datetime | None =
 async def _read_pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
     """Yields the tenant's ACTIVE rows in pages, one query each. No page is empty.
 
-    Raises Undecodable, since a count without the undecodable job would admit another job in its slot.
+    Raises Undecodable, so that no count admits another job in the slot of the undecodable job.
     """
     rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while rows:

@@ -1,8 +1,8 @@
 """Changes a tenant's admission state: reads it with valid counts, writes it under its ETag, and sends the required
 messages (R48).
 
-Within a process, the writers of an admission state take turns. Between processes, the writer that lost reads again
-(Race admission).
+Within a process, the writers of an admission state take turns. Between processes, a writer whose write fails reads the
+state again (Race admission).
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ async def act_on_admission(
     counts_patience: timedelta = _PATIENCE,
     alongside: Callable[[], Awaitable[None]] | None = None,
 ) -> _T:
-    """Calls `act` with the admission state, and calls it again if the write lost (Conflict, AlreadyExists). Counts the
-    tenant's jobs first if necessary.
+    """Calls `act` with the admission state, and calls it again if another write came first (Conflict, AlreadyExists).
+    Counts the tenant's jobs first if necessary.
 
     `patience`: maximum wait for other writers, including those of this process. `counts_patience`: maximum wait for a
     count. Below the default, the count reads at most one page of rows. `alongside`: a read that each try makes in

@@ -196,7 +196,7 @@ async def allocate(
 
 
 def _make_first_record(gate: Gate, now: datetime) -> AllocationRecord:
-    """Returns the first allocation record of a quota, or a new one if its row is lost.
+    """Returns the first allocation record of a quota, or a new record if the stored record is lost.
 
     Its epoch is the number of seconds since 1 January 2026. Each allocation adds one, on average less than once a
     second, so this epoch is later than those of a lost record. Slots that a lost record granted to a tenant without

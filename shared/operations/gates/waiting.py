@@ -96,7 +96,7 @@ async def read_position(context: Context, job: Job) -> QueuePosition | None:
 
 
 async def count_admissible(context: Context, admission: AdmissionState, directory: Directory) -> int:
-    """Returns the number of waiting jobs that the admission state would admit now, up to 1,000. Raises
+    """Returns the number of waiting jobs that the admission state can admit now, up to 1,000. Raises
     LedgerUnavailable.
     """
     admissions = AdmissionRound(admission, directory, context.clock.now(), room=MAX_POSITION)

@@ -71,7 +71,7 @@ async def _dead_letter(context: Context, job_id: str) -> DeadLetter | None:
 
 
 async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> Job:
-    """Dismisses a dead letter for good. The job itself does not change and can still be redriven.
+    """Dismisses a dead letter permanently. The job itself does not change and can still be redriven.
 
     An open incident of the job is dismissed too, with the actor and the reason in its log. Idempotent. Raises
     JobNotFound, Transient, and ControlNotPossible if the job is not a dead letter or was redriven.

@@ -94,7 +94,7 @@ async def _redrive(
 
 
 def _references(record: Record) -> dict[str, Ref]:
-    """Returns the references that the new job would get: those of the old job, and carried results."""
+    """Returns the references for the new job: those of the old job, and carried results."""
     refs = {"input_ref": record.job.input_ref, "output_ref": record.job.output_ref}
     return refs | {f"{step.step_id}.result_ref": step.result_ref for step in record.steps if step.result_ref}
 
@@ -111,7 +111,9 @@ def _refuse(record: Record) -> None:
 
 
 def _refuse_expired(context: Context, new: Record) -> None:
-    """Raises NotRedrivable if a result in the workspace is past its retention, since its reader would fail (R47)."""
+    """Raises NotRedrivable if a result in the workspace is past its retention, since the step that reads the result
+    fails (R47).
+    """
     retention, now = context.settings.retention, context.clock.now()
     for step in new.steps:
         if not step.carried or step.next_input is None or step.completed_at is None:

@@ -82,8 +82,8 @@ class HookCalls:
             self._pace.pop(next(iter(self._pace)))
 
     def span(self, key: str, calls: int) -> timedelta:
-        """Returns the estimated time that the endpoint needs for this number of calls, from the durations in this
-        process: 0.2 to 30 s, or 2 s before the first call.
+        """Returns the estimated time that the endpoint needs for this number of calls. The time is 0.2 to 30 s, or 2 s
+        before the first call.
         """
         pace = self._pace.get(key)
         return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER

@@ -1,11 +1,12 @@
 """Clears the durable histories of earlier ended jobs when a job ends (R21).
 
 The function that ends a job cannot purge its orchestrations, since they are still running. An engine that gets the
-request too early refuses it, or deletes a running instance. So each process remembers the jobs that it ended. The next
-ended job of the same tenant clears those that ended at least ten seconds before.
+request before the instance has ended refuses the request, or deletes a running instance. So each process remembers the
+jobs that it ended. When the next job of the same tenant ends, the process clears the jobs that ended at least ten
+seconds before.
 
 The transaction of the following ended job moves their ENDED rows. An hour after a job ended, the sweeper clears it if
-its process died or if it was among the tenant's last.
+its process died or if it was one of the tenant's last ended jobs.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Ended:
 
 
 class RecentEnds:
-    """The ended jobs of this process that no later ended job has cleared, by tenant."""
+    """The ended jobs of this process that are not cleared yet, by tenant."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Ended]] = {}

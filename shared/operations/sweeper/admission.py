@@ -47,8 +47,8 @@ async def admit_waiting(one: Pass, is_over: IsOver) -> None:
 async def take_turns(
     one: Pass, tenants: Iterable[str], is_over: IsOver, is_owed: Callable[[Pass, str], Awaitable[bool]] | None = None
 ) -> str | None:
-    """Takes turns of tenants, and repeats a tenant's turns while they admit jobs. Skips tenants for which `is_owed` is
-    false.
+    """Takes turns of tenants, and repeats a tenant's turns while they admit jobs. Skips tenants for which `is_owed`
+    returns `False`.
 
     If the time is over first, returns the next tenant, else None.
     """

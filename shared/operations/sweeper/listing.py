@@ -76,8 +76,8 @@ class Found:
 
 
 def begin_survey(survey: Survey, now: datetime) -> Survey:
-    """Returns the survey to continue, or a new survey if the last survey has ended. The first survey of each hour is
-    complete.
+    """Returns the survey to continue, or a new survey if the last survey has ended. The first survey of each hour also
+    compares waiting jobs with the ledger.
     """
     if survey.after is not None:
         of_tenant = replace(survey.of_tenant, queued=Counter(survey.of_tenant.queued))

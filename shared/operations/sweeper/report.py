@@ -60,7 +60,7 @@ class Action:
 
 @dataclass
 class SweepReport:
-    """The actions of a sweep, or with `dry_run`, the actions that it would do."""
+    """The actions of a sweep, or with `dry_run`, its planned actions."""
 
     dry_run: bool
     looked_at: int = 0

@@ -135,8 +135,8 @@ async def apply_reply(
 def _recent(context: Context, reply: Reply) -> Stored | None:
     """Returns the last commit of this process for the job, or None if it is probably outdated.
 
-    A RESULT follows its ACK. If this process does not know the ACK, another process committed it, and the ledger would
-    refuse a commit of this process.
+    A RESULT follows its ACK. If this process does not know the ACK, another process committed the ACK, and the ledger
+    refuses a commit of this process.
     """
     recent = context.process.recent_jobs.recall(reply.jobId, context.clock.now())
     step = recent.record.step(reply.stepId) if recent is not None else None
