@@ -82,8 +82,8 @@ async def check_heads(
 ) -> Completed:
     """Continues the check of the tenant until it is complete or `is_over()`. Returns the state of the check.
 
-    `known`: the stored state; if None, it is read. `incidents`: all open incidents; if None, they are read. `context`
-    must cover all tenants.
+    `known`: the stored state (default: read by this call). `incidents`: all open incidents (default: read by this
+    call). `context` must cover all tenants.
 
     Race heads: of two concurrent checks, one writes its result. Raises LedgerUnavailable.
     """

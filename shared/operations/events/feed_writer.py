@@ -2,7 +2,7 @@
 
 HEAD's ETag orders all writers of a tenant's feed. An unchanged ETag also proves that the process's memory of HEAD and
 of the last event of each job is current. So a batch of hints costs one transaction. Rows are read only for a job whose
-hint does not continue where the feed ends.
+hint does not follow the last row in the feed.
 """
 
 from __future__ import annotations

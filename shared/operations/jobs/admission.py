@@ -64,7 +64,7 @@ async def admit(
     """Makes an admitted job QUEUED and starts it. If the job is a redrive, first writes its id into the old job.
     Returns None if the job no longer waits.
 
-    `gates`: the quotas that admitted the job; empty if the admitting process died. `actor` and `reason`: the operator
+    `gates`: the quotas that admitted the job. Empty if the admitting process died. `actor` and `reason`: the operator
     that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, LedgerUnavailable,
     OrchestrationUnavailable.
     """

@@ -40,7 +40,7 @@ async def mark_replayed(
     """Adds the event with the replay's id to the original job, once. Raises LedgerUnavailable,
     OrchestrationUnavailable.
 
-    Race purge: an original that is archived or purged meanwhile gets no event, and its replay runs.
+    Race purge: an original that is archived or purged in the meantime gets no event, and its replay runs.
     """
     cause_id = f"replay:{replay.job_id}"
     mark = Origin(cause_id=cause_id, actor=origin.actor, source=origin.source, reason=origin.reason)
@@ -54,7 +54,7 @@ async def mark_redriven(
 ) -> None:
     """Writes the new job's id into the old job. Raises LedgerUnavailable, OrchestrationUnavailable.
 
-    Race purge: an old job that is archived or purged meanwhile gets no mark, and its redrive runs.
+    Race purge: an old job that is archived or purged in the meantime gets no mark, and its redrive runs.
     """
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     with suppress(JobVanished):
