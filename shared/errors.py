@@ -91,7 +91,7 @@ class BusUnavailable(Transient):
 
 
 class CountsForbidden(BusUnavailable):
-    """requires targetBasedScaling = true (role Azure Service Bus Data Owner) to read message counts; a hold does not"""
+    """requires targetBasedScaling = true (role Azure Service Bus Data Owner) to read message counts; or use a hold"""
 
 
 class ConfigurationUnavailable(Transient):

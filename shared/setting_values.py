@@ -292,7 +292,7 @@ def hosts(value: str) -> frozenset[str]:
 
 
 def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
-    """Parses JSON: normalised tenants by claim and value."""
+    """Parses JSON that maps values of claims to tenants. The result has normalised tenants."""
     try:
         given = parse_json(value.encode()) if value else {}
         items = [(claim, text, plain_tenant(name)) for claim, names in given.items() for text, name in names.items()]

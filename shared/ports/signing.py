@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class PublicKey:
-    """An ECDSA key on P-256."""
+    """A public ECDSA key on P-256, with its id."""
 
     #: SHA-256 of the SubjectPublicKeyInfo (DER), in hex
     key_id: str

@@ -46,7 +46,7 @@ _GIVE_UP_AFTER = timedelta(days=2)
 
 @dataclass(frozen=True)
 class PurgePreview:
-    """The amounts that a purge finds now. Each number is at most `MAX_COUNTED`."""
+    """The numbers of jobs that a purge finds now. Each number is at most `MAX_COUNTED` (1,000)."""
 
     living: int
     #: ended jobs, including archived ones
@@ -62,7 +62,7 @@ class _Job(Enum):
 
 
 async def preview_purge(context: Context, tenant: str) -> PurgePreview:
-    """Returns the amounts that a purge finds now. Raises LedgerUnavailable."""
+    """Returns the numbers of jobs that a purge finds now. Raises LedgerUnavailable."""
     active = await context.index.list_active(tenant, after=None, limit=MAX_COUNTED)
     listed = await context.index.list_job_rows(tenant, after="", limit=MAX_COUNTED)
     living = {each.job_id for each in active}

@@ -31,8 +31,8 @@ class TooManyJobs(Exception):
 async def recount_jobs(
     context: Context, tenant: str, stored: StoredAdmission | None, *, at_most_one_page: bool = False
 ) -> StoredAdmission:
-    """Counts the active jobs, the jobs in waiting queues, and all `staged` jobs, from the tenant's ACTIVE and FREED
-    rows. Admits no job in the meantime.
+    """Counts the active jobs, the jobs in waiting queues, and all accepted jobs without a slot (`staged`), from the
+    tenant's ACTIVE and FREED rows. Admits no job in the meantime.
 
     Raises Conflict, AlreadyExists and LedgerUnavailable. With `at_most_one_page`, raises TooManyJobs for 1,000 or more
     living jobs.

@@ -325,7 +325,7 @@ async def repeat_call(context: Context, tenant: str, wake_at: datetime | None) -
     """Repeats the wake-up for `wake_at` if this process's clock is behind the bus's, so that the wake-up came early
     (R51).
 
-    The delay of the second wake-up includes the clock difference, so a slow clock costs one message and no loop.
+    The delay of the second wake-up includes the clock difference, so a slow clock costs one message and causes no loop.
     """
     now = context.clock.now()
     if wake_at is None or not now < wake_at <= now + CLOCK_SKEW:

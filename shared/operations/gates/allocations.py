@@ -132,7 +132,7 @@ async def allocate_for_job(
 async def _allocate_for_job(
     context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
-    """Allocates at the earliest useful time. Raises LuciusError."""
+    """Allocates now, or after the minimum interval if the quota `rejects`. Raises LuciusError."""
     arrived = context.clock.now()
     # the blank distinguishes this key from tenant names
     async with context.process.gate_directory.turn(f" {gate.id}"):

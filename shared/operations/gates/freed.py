@@ -116,7 +116,8 @@ def _count_out(context: Context, admission: AdmissionState, directory: Directory
 def log_opened_breakers(opened: Iterable[GateState]) -> None:
     """Logs each breaker that a transaction or an allocation opened.
 
-    If the process dies before, or loses the response of the transaction, only the quota's log and row have the opening.
+    If the process dies before this call, or loses the response of the transaction, only the quota's log and row have
+    the opening.
     """
     for state in opened:
         reason = f"{state.gate.display_name}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None

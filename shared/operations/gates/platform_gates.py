@@ -33,7 +33,7 @@ async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool
 
 
 async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
-    """Returns the part of each tenant that has jobs at the quota and that the caller can see. Raises
+    """Returns the slots and the jobs of each tenant that has jobs at the quota and that the caller can see. Raises
     LedgerUnavailable.
     """
     if gate.kind not in ALLOCATED:

@@ -66,7 +66,7 @@ class Audit:
 
 @dataclass(frozen=True, kw_only=True)
 class Webhooks:
-    """The client that posts events to webhooks."""
+    """The client, the queue and the limits of posts to webhooks."""
 
     sender: WebhookSender
     deliveries: DeliveryQueue

@@ -34,7 +34,7 @@ _AT_ONCE = 8
 
 @dataclass
 class FoundHooks:
-    """The findings of a sweep, for the gauges and the mark."""
+    """The suspended webhooks and the undelivered events that a sweep found, for the gauges and the mark."""
 
     #: suspended webhooks by tenant
     suspended: Counter[str] = field(default_factory=Counter)
@@ -50,8 +50,8 @@ class FoundHooks:
         return self.suspended | Counter({tenant: before[tenant] for tenant in unseen})
 
     def update_undelivered(self, before: Mapping[str, datetime]) -> dict[str, datetime]:
-        """Returns the time of the oldest undelivered event of each tenant. For an unseen tenant, it is that of the
-        previous sweep.
+        """Returns the time of the oldest undelivered event of each tenant. For an unseen tenant, the time is that of
+        the previous sweep.
         """
         unseen = before if self.unseen is None else self.unseen
         return {**{tenant: at for tenant, at in before.items() if tenant in unseen}, **self.undelivered}
