@@ -34,7 +34,7 @@ _REJECTED_WITHIN = timedelta(hours=1)
 async def read_overview(
     context: Context, tenant: str | None, dependencies: Sequence[Dependency], mark: SweepMark | None
 ) -> Overview:
-    """Reads the facts about `tenant` (normalised), or about all tenants for None.
+    """Reads the overview of `tenant` (normalised), or of all tenants for None.
 
     If the tables do not respond and a dependency is known to be down, the overview has only the dependencies that are
     down. Raises LedgerUnavailable if no dependency is known to be down.

@@ -38,7 +38,7 @@ class Incidents(Protocol):
         """
 
     async def list_at(self, home: str | None, **page: Unpack[PageRange]) -> list[IncidentRow]:
-        """Lists the incidents of a tenant's jobs. None means the incidents without a job."""
+        """Lists the incidents of the jobs of tenant `home`. `home` None means the incidents without a job."""
 
     async def list_of_tenant(self, tenant: str, **page: Unpack[PageRange]) -> list[IncidentRow]:
         """Lists the tenant's incidents without a job."""

@@ -184,7 +184,7 @@ class Answers(Protocol):
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
-    """Merges the marks of all shares into one mark, which is as old as the oldest. Returns None if no share has a
+    """Merges the marks of all shares into one mark, which is as old as the oldest mark. Returns None if no share has a
     mark.
     """
     each = list(marks)

@@ -88,7 +88,7 @@ async def redrive_tree(
 
 
 async def preview_bulk(context: Context, *, tenant: str, words: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """Returns the ids of the jobs that match now, at most MAX_COUNTED, and `True` if there may be more.
+    """Returns the ids of the jobs that match now, at most `MAX_COUNTED` (1,000), and `True` if there may be more.
 
     Raises FilterInvalid, LedgerUnavailable.
     """

@@ -100,8 +100,8 @@ async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
 
 
 async def write_own(context: Context, hints: Sequence[Hint]) -> list[Hint]:
-    """Writes the events of commits of this process, in at most `_OWN_WRITE_S` seconds and `_OWN_TRIES` tries. Returns
-    the hints whose events were not written. Raises nothing.
+    """Writes the events of commits of this process, in at most `_OWN_WRITE_S` (2) seconds and `_OWN_TRIES` (6) tries.
+    Returns the hints whose events were not written. Raises nothing.
     """
     events, left = context.require_events(), list[Hint]()
     until = asyncio.get_running_loop().time() + _OWN_WRITE_S

@@ -77,7 +77,7 @@ async def read_feed(
 ) -> FeedPage:
     """Returns at most `limit` events of the tenant (normalised) after the cursor `after`, `earliest` or `latest`.
 
-    Raises EventsOff, CursorExpired, LedgerUnavailable, and `invalid` for an invalid cursor.
+    Raises EventsOff, CursorExpired, LedgerUnavailable, and the error that `invalid` returns for an invalid cursor.
     """
     feed = context.require_events().feed
     feed_id = (await feed.identity()).feed_id

@@ -1,7 +1,8 @@
 """Writes this process's committed public events to the feeds, or sends their hints to the queue (R71).
 
-A commit notes its public events and continues. One task of the process sends them together. Only a commit that ends a
-job waits for that task. A failed send fails no commit, since `shared.operations.sweeper` replaces lost hints.
+A commit notes its public events and continues. One task of the process writes or sends them together. Only a commit
+that ends a job waits for that task. A failed send fails no commit, since `shared.operations.sweeper` replaces lost
+hints.
 """
 
 from __future__ import annotations

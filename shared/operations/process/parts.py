@@ -40,7 +40,7 @@ class Bus:
 
 @dataclass(frozen=True, kw_only=True)
 class Events:
-    """Feeds of public events."""
+    """The feeds of public events, with their webhooks, hints and relay."""
 
     feed: Feed
     hooks: Hooks

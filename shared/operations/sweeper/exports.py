@@ -13,8 +13,8 @@ _GRACE = timedelta(minutes=1)
 
 
 async def export_tables(context: Context, until: datetime) -> None:
-    """Works on the day's export until the given time. The next run continues. Raises nothing, since no job waits for an
-    export.
+    """Continues the day's export until the time `until`. The next run continues. Raises nothing, since no job waits for
+    an export.
     """
     days = context.settings.export_days
     if context.exports is None or days is None:

@@ -254,8 +254,8 @@ async def list_deliveries(
 ) -> tuple[list[Delivery], str | None]:
     """Returns a page of deliveries and the cursor of the next page. The cursor is None if no page follows.
 
-    Waiting deliveries come first, the oldest event first, in the order of their tries. Ended deliveries follow, the
-    newest event first. Raises WebhooksOff, HookNotFound, FilterInvalid for an invalid cursor, LedgerUnavailable.
+    Waiting deliveries come first, the oldest event first. Ended deliveries follow, the newest event first. Raises
+    WebhooksOff, HookNotFound, FilterInvalid for an invalid cursor, LedgerUnavailable.
     """
     hooks = hooks_of(context)
     if hook_id != DEFAULT_HOOK:
