@@ -144,12 +144,12 @@ async def _wide(fleet: Fleet, at_once: Sequence[int], creations: int) -> list[di
     await _ended(fleet, await _prepared(fleet, [next(numbers) for _ in range(_WARM_UP * fleet.size)]))
     for jobs in at_once:
         row = await _ended(fleet, await _prepared(fleet, [next(numbers) for _ in range(jobs)]))
-        found.append({"load": f"{jobs} jobs ended at once", **row})
+        found.append({"load": f"{jobs} jobs ended together", **row})
     per_s = min(STREAM_PER_S, found[-1]["per_s"] * STREAM_SHARE)
     row = await _ended(fleet, await _prepared(fleet, [next(numbers) for _ in range(at_once[-1])]), per_s=per_s)
     found.append({"load": "jobs ended in a stream", **row})
     row = await _created(fleet, [next(numbers) for _ in range(creations)])
-    found.append({"load": "creations, active at once", **row})
+    found.append({"load": "creations, admitted immediately", **row})
     return found
 
 
@@ -158,7 +158,7 @@ async def _shut(fleet: Fleet, creations: int) -> list[dict[str, Any]]:
     numbers = iter(range(10**9))
     await _created(fleet, [next(numbers) for _ in range(_WARM_UP * fleet.size)])
     row = await _created(fleet, [next(numbers) for _ in range(creations)])
-    return [{"load": "creations that wait", **row}]
+    return [{"load": "creations of waiting jobs", **row}]
 
 
 async def _prepared(fleet: Fleet, numbers: Sequence[int]) -> list[str]:

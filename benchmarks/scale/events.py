@@ -134,7 +134,7 @@ def events_by_commits(steps: int) -> Events:
 
 COLUMNS: dict[str, Events] = {
     "`off`": events_of(3, "off", alone=True),
-    "`feed`, each write lost once": events_by_commits(3),
+    "`feed`, one conflict for each write": events_by_commits(3),
     "`feed`, by `tell`, a hundred together": events_of(3, "feed", alone=False),
     "`topic`, each hint alone": events_of(3, "topic", alone=True),
     "`topic`, a hundred together": events_of(3, "topic", alone=False),
@@ -175,5 +175,5 @@ class Delivered:
 DELIVERIES: dict[str, Delivered] = {
     "for a webhook, at the first try": Delivered(table_writes=1, table_reads=3, entities_written=3),
     "for a callback URL, at the first try": Delivered(table_writes=1, table_reads=4, entities_written=3),
-    "beyond that, each try that fails": Delivered(table_writes=1, table_reads=3, entities_written=2, rows_kept=0),
+    "added by each failed try": Delivered(table_writes=1, table_reads=3, entities_written=2, rows_kept=0),
 }

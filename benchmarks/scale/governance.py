@@ -77,7 +77,7 @@ def waiting_rows() -> int:
 
     The two or three rows of the job itself that are read count as rows of the partition.
     """
-    gated = GATED["waits, admitted after an end"]
+    gated = GATED["waits, admitted after another job ended"]
     return Job(1).index_entities + gated.entities_written + gated.table_reads
 
 
@@ -119,13 +119,18 @@ def loads(jobs_per_s: float) -> list[Load]:
             found.append(Load(name, allocation(tenants, changed) / ALLOCATED_EVERY_S, *account))
     writes = OPENING_WRITES + SETTLING_WRITES
     found += [
-        Load(f"open incidents, {FAILING:.0%} of jobs fail, and are settled", jobs_per_s * FAILING * writes, *partition),
+        Load(
+            f"open incidents, {FAILING:.0%} of jobs fail, and operators close the incidents",
+            jobs_per_s * FAILING * writes,
+            *partition,
+        ),
         Load("open incidents, all jobs fail (an outage)", jobs_per_s * OPENING_WRITES, *partition),
     ]
     for living in (10_000, 100_000, 1_000_000):
         found.append(Load(f"lists and counts, {living:,} active jobs, once a minute", living / PERIOD_S, *account))
     living = int(TABLE_PARTITION.per_s * PERIOD_S)
-    found.append(Load(f"the same, {living:,} active jobs of one tenant", living / PERIOD_S, *partition))
+    name = f"lists and counts, {living:,} active jobs of one tenant, once a minute"
+    found.append(Load(name, living / PERIOD_S, *partition))
     return found
 
 

@@ -47,8 +47,8 @@ ALL_TENANTS = Heads(table_reads=2, blob_writes=2, blob_reads=1, signatures=1)
 
 COLUMNS: dict[str, Heads] = {
     # the row of a job's day is written with each batch that has the job, in the transaction of the feed
-    "a 3-step job, each write lost once": Heads(entities_written=2 * events_by_commits(3).seen, rows_kept=1),
-    "a job that lives at midnight, or ended in the hour before": JOB_AT_MIDNIGHT,
+    "a 3-step job, one conflict for each write": Heads(entities_written=2 * events_by_commits(3).seen, rows_kept=1),
+    "a job that has not ended at midnight, or ended in the hour before": JOB_AT_MIDNIGHT,
     "a tenant with events, each day": TENANT,
     "all tenants, each day": ALL_TENANTS,
 }

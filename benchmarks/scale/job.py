@@ -243,7 +243,7 @@ class Gated:
 
 
 GATED = {
-    "admitted at once": Gated(1, 4, 4),
-    "waits, admitted after an end": Gated(3, 12, 15),
-    "waits, admitted by time": Gated(4, 14, 16, 1, 1),
+    "admitted immediately": Gated(1, 4, 4),
+    "waits, admitted after another job ended": Gated(3, 12, 15),
+    "waits, admitted by a wake-up": Gated(4, 14, 16, 1, 1),
 }

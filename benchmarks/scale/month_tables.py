@@ -30,7 +30,7 @@ def months() -> str:
 _SMALL = Deployment()
 _READY = {"http": 1, "durable": 1, "replies": 1}
 OPTIONS = {
-    "as before: 2 GB, 16 reply functions": replace(_SMALL, shared_replies=False),
+    "without (a), (b), (c), (e): 2 GB, 16 reply functions": replace(_SMALL, shared_replies=False),
     "(a) 512 MB": replace(_SMALL, gb=0.5, shared_replies=False),
     "(b) 2 GB, one reply function": _SMALL,
     "(a) and (b)": replace(_SMALL, gb=0.5),
@@ -85,11 +85,11 @@ def promises() -> str:
     rows = {
         "a redelivered directive does not repeat its work: metadata of each result": [attempts] * 2,
         "each transition leaves a log record, beside its row in the history": [records] * 2,
-        "a flooded lane delays no other: a function for each lane": [0.0, less(shared_replies=True)[1]],
+        "a flooded lane delays no other lane: a function for each lane": [0.0, less(shared_replies=True)[1]],
         "public events": events,
         "a tenth of the traces": less(traces_kept=0.0),
     }
     return table(
-        ["promise", *(f"USD, {name}" for name in GOALS)],
+        ["promise", *(f"USD a month, {name}" for name in GOALS)],
         [[name, *(f"{usd:.2f}" for usd in each)] for name, each in rows.items()],
     )

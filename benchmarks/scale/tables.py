@@ -67,7 +67,7 @@ def counts() -> str:
         "table reads (requests)": "table_reads",
         "table entities written": "entities_written",
         "table entities read": "entities_read",
-        "rows kept": "rows_kept",
+        "rows retained": "rows_kept",
         "orchestrator episodes": "episodes",
         "activities": "activities",
         "function executions": "executions",
@@ -86,7 +86,7 @@ def gates() -> str:
         "function executions": "executions",
     }
     body = [[name, "0", *(f"{getattr(each, field):,}" for each in GATED.values())] for name, field in rows.items()]
-    return table(["beyond that a job", "without quotas", *GATED], body)
+    return table(["added to a job", "without quotas", *GATED], body)
 
 
 def events() -> str:
@@ -98,7 +98,7 @@ def events() -> str:
         "executions of `tell`": "executions",
         "USD a million jobs, without the time of `tell`": "usd",
     }
-    return _counted("beyond that a 3-step job", COLUMNS, rows)
+    return _counted("added to a 3-step job", COLUMNS, rows)
 
 
 def deliveries() -> str:
@@ -109,7 +109,7 @@ def deliveries() -> str:
         "executions of `deliver`": "executions",
         "USD a million deliveries, without the time of `deliver`": "usd",
     }
-    return _counted("an event's delivery", DELIVERIES, rows)
+    return _counted("a delivery of an event", DELIVERIES, rows)
 
 
 def heads() -> str:
@@ -117,20 +117,20 @@ def heads() -> str:
         "table writes (requests)": "table_writes",
         "table reads (requests)": "table_reads",
         "table entities written": "entities_written",
-        "rows kept for `LUCIUS_CHANGE_LOG_DAYS`": "rows_kept",
+        "rows retained for `LUCIUS_CHANGE_LOG_DAYS`": "rows_kept",
         "blob writes and lists": "blob_writes",
         "blob reads": "blob_reads",
         "signatures": "signatures",
-        "USD a million": "usd",
+        "USD for a million of these": "usd",
     }
-    return _counted("with heads, beyond `feed`", HEADS, rows)
+    return _counted("added to `feed` by heads", HEADS, rows)
 
 
 _TABLE_ROWS = {
     "table writes (requests)": "table_writes",
     "table reads (requests)": "table_reads",
     "table entities written": "entities_written",
-    "rows kept for `LUCIUS_FEED_DAYS`": "rows_kept",
+    "rows retained for `LUCIUS_FEED_DAYS`": "rows_kept",
 }
 
 
@@ -162,23 +162,25 @@ def flex() -> str:
     sums = [sum(time_usd(group, rate) for group in Job(3).groups) for rate in rates]
     body.append(["**sum**", "", "", *(f"**{usd:.2f}**" for usd in sums)])
     apart = replace(Job(3).groups[-1], functions=LANES)
-    body.append(["instead: replies, 16 functions", "", "", *(f"{time_usd(apart, rate):.2f}" for rate in rates)])
-    head = ["USD a million 3-step jobs for time", "executions a job", "wall ms of one"]
+    body.append(
+        ["replies with 16 functions instead of one", "", "", *(f"{time_usd(apart, rate):.2f}" for rate in rates)]
+    )
+    head = ["USD a million 3-step jobs for time", "executions a job", "wall ms an execution"]
     return table([*head, *(f"at {rate:.2g} jobs/s" for rate in rates)], body)
 
 
 def microsoft() -> str:
     rows = [
         (f"Microsoft's host, commit {MEASURED['commit']}", MICROSOFT_HOST_S),
-        ("Microsoft's Python worker with the app, the same run", MICROSOFT_WORKER_S),
-        ("the emulated host with the app, beside them", EMULATED_HOST_S),
+        ("Microsoft's Python worker with the app, in the same run", MICROSOFT_WORKER_S),
+        ("the emulated host with the app, in the same comparison", EMULATED_HOST_S),
         ("the emulated host with the app, by `make bench`", ROWS[3]["cpu_ms_per_job"]["host"] / 1000),
     ]
-    return table(["CPU seconds of a 3-step job", ""], [[name, f"{seconds:.3g}"] for name, seconds in rows])
+    return table(["process", "CPU seconds of a 3-step job"], [[name, f"{seconds:.3g}"] for name, seconds in rows])
 
 
 def fixed() -> str:
-    return table(["USD a month", ""], [[name, f"{usd:.2f}"] for name, usd in fixed_a_month().items()])
+    return table(["resource", "USD a month"], [[name, f"{usd:.2f}"] for name, usd in fixed_a_month().items()])
 
 
 def limits() -> str:
@@ -187,7 +189,7 @@ def limits() -> str:
         most = "any number" if need.most is None else f"{need.most:,}"
         ends = "" if need.ends_at is None else f"{_round(need.ends_at):,}"
         body.append([f"[{need.thing}]({need.page})", f"{_round(need.jobs_per_s):,}", most, ends])
-    return table(["thing", "3-step jobs/s each", "of them in one deployment", "ends at jobs/s"], body)
+    return table(["resource", "3-step jobs/s each", "maximum in one deployment", "limit, jobs/s"], body)
 
 
 def rates() -> str:
@@ -202,7 +204,7 @@ def sweepers() -> str:
     rows = [("3-step jobs/s, checked once and cleared", swept_per_s()), ("jobs that have not ended", watched())]
     counts = (1, 4, 16)
     return table(
-        ["carried by sweepers", *map(str, counts)],
+        ["number of sweepers", *map(str, counts)],
         [[name, *(f"{_round(each * count):,}" for count in counts)] for name, each in rows],
     )
 
@@ -210,8 +212,8 @@ def sweepers() -> str:
 def tenant_counts() -> str:
     waiting = waiting_rows()
     rows = [
-        ("ends in a turn", "1", f"{ENDS_TOGETHER}", "1"),
-        ("creations in a transaction", "1", f"{CREATIONS_TOGETHER}", "1"),
+        ("ended jobs in a turn", "1", f"{ENDS_TOGETHER}", "1"),
+        ("created jobs in a transaction", "1", f"{CREATIONS_TOGETHER}", "1"),
         ("rows of the tenant's partition, written and read", f"{ALONE.rows:g}", f"{TOGETHER.rows:.3g}", f"{waiting}"),
         (
             f"jobs/s at the partition's {TABLE_PARTITION.per_s:,} rows a second",
@@ -220,7 +222,7 @@ def tenant_counts() -> str:
                 for each in (ALONE.by_partition, TOGETHER.by_partition, TABLE_PARTITION.per_s / waiting)
             ),
         ),
-        ("requests one after the other, under one ETag", f"{ALONE.calls:g}", f"{TOGETHER.calls:.2g}", ""),
+        ("requests in sequence under one ETag", f"{ALONE.calls:g}", f"{TOGETHER.calls:.2g}", ""),
         (
             f"jobs/s at {CALL_S * 1000:g} ms a request",
             f"{_round(ALONE.by_calls):,}",
@@ -228,8 +230,8 @@ def tenant_counts() -> str:
             "",
         ),
     ]
-    head = ["a job of a tenant with a quota", "admitted at once, alone", "admitted at once, together", "waits, alone"]
-    return table(head, [[*row] for row in rows])
+    admitted = ["admitted immediately, alone", "admitted immediately, together"]
+    return table(["a job of a tenant with a quota", *admitted, "waits, alone"], [[*row] for row in rows])
 
 
 def governance() -> str:
@@ -237,7 +239,7 @@ def governance() -> str:
         [each.name, f"{_round(each.per_s):,}", f"{each.limit:,} ({each.whose})", f"{_round(each.share * 100):g} %"]
         for each in loads(1_000)
     ]
-    return table(["at 1,000 jobs/s", "rows/s", "limit", "share"], body)
+    return table(["load at 1,000 jobs/s", "rows/s", "limit, rows/s", "share of the limit"], body)
 
 
 def defaults() -> str:
@@ -245,7 +247,7 @@ def defaults() -> str:
         [f"[{need.thing}]({need.page})", f"{has:,}", f"{_round(has * need.jobs_per_s):,}", f"{_round(times):g}", more]
         for need, has, times, more in by_default(1_000)
     ]
-    head = ["thing", "by default", "3-step jobs/s", "multiple needed for 1,000 jobs/s", "how to get more"]
+    head = ["resource", "default number", "3-step jobs/s", "multiple needed for 1,000 jobs/s", "way to increase"]
     return table(head, body)
 
 
@@ -255,7 +257,7 @@ def skew() -> str:
         for exponent in SKEWS:
             name = f"{tenants:,} tenants, " + ("of one size" if exponent == 0 else f"Zipf {exponent}")
             body.append([name, *(f"{busiest(tenants, exponent, mode):.2f}" for mode in ("DEFAULT", "BURST"))])
-    return table(["busiest lane over an even share", "DEFAULT", "BURST"], body)
+    return table(["load of the busiest lane over an even share", "DEFAULT", "BURST"], body)
 
 
 def drains() -> str:
@@ -264,7 +266,7 @@ def drains() -> str:
         for mode in ("DEFAULT", "BURST"):
             measured = drain(mode, burst=BURST, calls_a_lane=calls, handling_s=HANDLING_S, neighbour_every_s=1)
             body.append([f"{mode}, {calls} calls a lane", f"{measured.drained_s:.1f}", f"{measured.neighbour_s:.1f}"])
-    return table(["", "burst drained after s", "a neighbour on the lane waits at most s"], body)
+    return table(["mode and calls", "time to drain the burst, s", "maximum wait of the other tenant, s"], body)
 
 
 def reply_s(cores: float = 1) -> float:
@@ -283,7 +285,8 @@ def shared() -> str:
             measured = drain(mode, burst=BURST, calls_a_lane=calls, handling_s=reply_s(), neighbour_every_s=1)
             instances = f"{count} instance{'s' if count > 1 else ''}"
             body.append([name.format(instances), f"{measured.drained_s:.0f}", f"{measured.neighbour_s:.1f}"])
-    return table(["10,000 replies of one lane", "drained after s", "a reply of another lane waits at most s"], body)
+    head = ["10,000 replies of one lane", "time to drain, s", "maximum wait of a reply of another lane, s"]
+    return table(head, body)
 
 
 def prices() -> str:

@@ -106,7 +106,7 @@ async def test_what_a_delivery_costs(azurite: str, world: World, monkeypatch: py
         await costs.finished()
         given.receiver.answer = Answer(status=500)
         # the row stays, and a later try ends it as the first one does
-        assert each(await costs.tried(), 2) == model("beyond that, each try that fails")
+        assert each(await costs.tried(), 2) == model("added by each failed try")
         given.receiver.answer = Answer(status=200)
         given.queue.sent.clear()
 

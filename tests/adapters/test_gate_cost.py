@@ -112,8 +112,8 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
     app.world.clock.advance(60)
     await lives(gated, 1)
     at_once = await lives(gated, 1)
-    assert await beyond(at_once.copy(), plain) == GATED["admitted at once"]
-    assert await beyond(await lives(gated, 2), plain, at_once) == GATED["waits, admitted after an end"]
+    assert await beyond(at_once.copy(), plain) == GATED["admitted immediately"]
+    assert await beyond(await lives(gated, 2), plain, at_once) == GATED["waits, admitted after another job ended"]
 
     context, orchestrations = gated.lane.context, app.world.orchestrations
     until = app.world.clock.now() + timedelta(minutes=5)
@@ -126,7 +126,7 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
     await notify(context, orchestrations, "tenant_a", await take_turn(context, "tenant_a"))
     await gated.run(record)
     by_time = await beyond(counted(), plain)
-    assert replace(by_time, executions=by_time.messages) == GATED["waits, admitted by time"]
+    assert replace(by_time, executions=by_time.messages) == GATED["waits, admitted by a wake-up"]
 
 
 @pytest.mark.parametrize("app", ["one process"], indirect=True)
