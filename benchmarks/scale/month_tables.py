@@ -23,7 +23,7 @@ def months() -> str:
         deployment = read(name)
         found = [month(deployment, jobs) for jobs in JOBS_A_MONTH]
         body.append([f"`{name}.bicepparam`", *(f"{each.usd:,.0f}{' ¹' if each.beyond else ''}" for each in found)])
-    return table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in JOBS_A_MONTH)], body)
+    return table(["USD a month by 3-step jobs a month", *(f"{jobs:,}" for jobs in JOBS_A_MONTH)], body)
 
 
 #: a small deployment on Azure Storage
@@ -52,7 +52,7 @@ def options() -> str:
     body = [
         [name, *(f"{month(each, jobs, events=events).usd:,.0f}" for jobs in OPTION_JOBS)] for name, each, events in rows
     ]
-    return table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in OPTION_JOBS)], body)
+    return table(["USD a month by 3-step jobs a month", *(f"{jobs:,}" for jobs in OPTION_JOBS)], body)
 
 
 #: the two deployments that have a cost goal
@@ -68,7 +68,7 @@ def parts() -> str:
     body.append(["goal", *map(str, GOALS.values())])
     spans = Job(3).host_span_bytes * MILLION / 1e9 * PRICES["LOGS_GB"].usd
     body.append(["not in the sum: spans of the Functions host, at most", *[f"{spans:.2f}"] * len(GOALS)])
-    return table(["USD a month", *(f"{name}" for name in GOALS)], body)
+    return table(["part, USD a month", *(f"{name}" for name in GOALS)], body)
 
 
 def promises() -> str:

@@ -74,7 +74,7 @@ def counts() -> str:
         "Durable Task Scheduler actions": "scheduler_actions",
     }
     body = [[name, *(f"{getattr(Job(n), field):,}" for n in STEPS)] for name, field in rows.items()]
-    return table(["a job of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
+    return table(["count for a job of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
 
 
 def gates() -> str:
@@ -197,7 +197,7 @@ def rates() -> str:
     body = [[need.thing, *(f"{columns[rate][need.thing]:,}" for rate in RATES)] for need in needs(Job(3))]
     monthly = [sum(per_million(Job(3), rate).values()) * rate * MONTH_S / MILLION for rate in RATES]
     body.append([f"USD a month at that rate, {STANDARD} prices", *(f"{usd:,.0f}" for usd in monthly)])
-    return table(["3-step jobs/s", *(f"{rate:,}" for rate in RATES)], body)
+    return table(["number needed at 3-step jobs/s", *(f"{rate:,}" for rate in RATES)], body)
 
 
 def sweepers() -> str:

@@ -68,12 +68,12 @@ def judges() -> str:
 
 def staying() -> str:
     rows = ((one.subject, one.what, one.azure) for one in _in(State.STAYS))
-    return markdown_table(("part", "behavior", "in Azure"), rows)
+    return markdown_table(("part", "subject", "behavior in Azure"), rows)
 
 
 def not_known() -> str:
     rows = ((one.subject, one.what, one.why) for one in _in(State.NOT_KNOWN))
-    return markdown_table(("part", "behavior", "known facts, and way to find out"), rows)
+    return markdown_table(("part", "subject", "known facts, and way to find out"), rows)
 
 
 def _in(state: State) -> Iterable[Difference]:

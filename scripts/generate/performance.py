@@ -64,7 +64,7 @@ def _recorded(file: str) -> dict[str, Any]:
 
 def _counts(figures: Figures) -> str:
     rows = figures["jobs"]
-    head = ("a job of", *(f"{row['steps']} step{'s' * (row['steps'] > 1)}" for row in rows))
+    head = ("figure for a job of", *(f"{row['steps']} step{'s' * (row['steps'] > 1)}" for row in rows))
     lines = [(name, *(_number(row["per_job"][name]) for row in rows)) for name in rows[0]["per_job"]]
     used = [row["cpu_ms_per_job"] for row in rows]
     lines += [(f"CPU-ms: {name}", *(_number(each[name]) for each in used)) for name in used[0]]
