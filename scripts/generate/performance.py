@@ -83,7 +83,7 @@ def _groups(figures: Figures) -> str:
 
 
 def _execution_heads() -> tuple[str, ...]:
-    return tuple(f"{share} of an execution, ms" for share in _SHARES)
+    return tuple(f"execution {share}, ms" for share in _SHARES)
 
 
 def _floor(figures: Figures) -> str:
@@ -138,7 +138,7 @@ def _growth(figures: Figures) -> str:
 def _events(figures: Figures) -> str:
     rows = [
         ("time from the transition to the reader", *map(_number, _shares(figures["age_ms"]))),
-        ("the same time if the reader's request already waited", *map(_number, _shares(figures["met_ms"]))),
+        ("the same, if the reader's request already waited", *map(_number, _shares(figures["met_ms"]))),
     ]
     rate, capacity = _number(figures["events_per_s"]), _number(figures["capacity_per_s"])
     head = f"{figures['events']:,} events at {rate} a second (maximum of this machine: {capacity})"
@@ -201,8 +201,8 @@ def _peers(figures: Figures) -> str:
         rows.append(
             (_displayed(name), spread, *map(_number, (one["jobs_per_s"], one["cpu_ms_per_job"], one["job_ms"])))
         )
-    ratio = "jobs/s over LUCIUS's jobs/s, median (minimum to maximum)"
-    return markdown_table(("system", ratio, "jobs/s", "CPU-ms a job", "duration of one job at a time, p50, ms"), rows)
+    ratio = "jobs/s over LUCIUS's, median (minimum to maximum)"
+    return markdown_table(("system", ratio, "jobs/s", "CPU-ms a job", "one job at a time, p50 ms"), rows)
 
 
 def _displayed(name: str) -> str:
