@@ -7,7 +7,7 @@ callers, and ends.
 Steps do nothing: they are functions of the peer's own process. With `--worker external` they are messages to one
 external worker, which replies to each with an ACK and a RESULT over the system's own channel.
 
-This adds the system `by hand`, an app for such a job that is handwritten on Durable Functions. A peer that is not
+This adds the system `minimal app`, an app for such a job that is handwritten on Durable Functions. A peer that is not
 available is skipped, with the command that installs it. Missing programs go into `.lucius/peers`; nothing is installed
 on the machine.
 """
@@ -33,7 +33,7 @@ from benchmarks.peers.systems import SYSTEMS
 AT_ONCE = 64
 _WARM_UP = 32
 #: jobs at saturation: enough for about ten seconds
-_JOBS = {"LUCIUS": 200, "by hand": 200, "DBOS": 200, "Celery": 800, "Restate": 2000}
+_JOBS = {"LUCIUS": 200, "minimal app": 200, "DBOS": 200, "Celery": 800, "Restate": 2000}
 _ALONE = 30
 
 
@@ -99,7 +99,7 @@ def main() -> None:
     if unknown := set(arguments.systems) - SYSTEMS.keys():
         parser.error(f"unknown system: {', '.join(sorted(unknown))}")
     external = arguments.worker == "external"
-    expected = arguments.systems or [name for name in SYSTEMS if external or name != "by hand"]
+    expected = arguments.systems or [name for name in SYSTEMS if external or name != "minimal app"]
     names = [name for name in SYSTEMS if name in expected]
     print(machine(), flush=True)
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in names}

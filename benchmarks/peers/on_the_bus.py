@@ -45,7 +45,7 @@ async def lucius(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]]
 
 
 @contextlib.asynccontextmanager
-async def by_hand(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]]:
+async def minimal_app(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]]:
     """Yields the same for the handwritten app. The stack's own host idles and does not count."""
     with _stack(folder) as stack, _host(stack) as (pid, url):
         async with _serving(stack, url, _PREFIX) as (services, client):

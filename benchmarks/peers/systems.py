@@ -71,11 +71,11 @@ async def lucius(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 
 
 @contextlib.asynccontextmanager
-async def by_hand(folder: Path, *, external: bool) -> AsyncIterator[Running]:
+async def minimal_app(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """Runs the app of `benchmarks/handwritten` on LUCIUS's host and bus. Raises CannotBeHad for local steps."""
     if not external:
         raise environment.CannotBeHad("its steps are external; use --worker external")
-    async with on_the_bus.by_hand(folder) as (job, cpu):
+    async with on_the_bus.minimal_app(folder) as (job, cpu):
         yield _callers(job, cpu)
 
 
@@ -163,7 +163,7 @@ async def restate(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 #: systems in the order of a round
 SYSTEMS: dict[str, Callable[..., contextlib.AbstractAsyncContextManager[Running]]] = {
     "LUCIUS": lucius,
-    "by hand": by_hand,
+    "minimal app": minimal_app,
     "DBOS": dbos,
     "Celery": celery,
     "Restate": restate,

@@ -198,16 +198,9 @@ def _peers(figures: Figures) -> str:
     for name, one in figures.items():
         least, median, most = one["times_lucius"] or (0.0, 0.0, 0.0)
         spread = f"{median:.2f} ({least:.2f} to {most:.2f})" if one["times_lucius"] else ""
-        rows.append(
-            (_displayed(name), spread, *map(_number, (one["jobs_per_s"], one["cpu_ms_per_job"], one["job_ms"])))
-        )
+        rows.append((name, spread, *map(_number, (one["jobs_per_s"], one["cpu_ms_per_job"], one["job_ms"]))))
     ratio = "jobs/s over LUCIUS's, median (minimum to maximum)"
     return markdown_table(("system", ratio, "jobs/s", "CPU-ms a job", "one job at a time, p50 ms"), rows)
-
-
-def _displayed(name: str) -> str:
-    """Returns the name of a system as the pages show it."""
-    return name.replace("by hand", "minimal app")
 
 
 def _microsoft(figures: Figures) -> str:
@@ -216,7 +209,7 @@ def _microsoft(figures: Figures) -> str:
     for name, used in figures.items():
         # the emulated host has no separate worker
         cells = [_number(used[process]) if process in used else "in the host" for process in processes]
-        rows.append((_displayed(name), *cells, f"**{_number(sum(used.values()))}**"))
+        rows.append((name, *cells, f"**{_number(sum(used.values()))}**"))
     return markdown_table(("CPU-ms a 3-step job", *processes, "sum"), rows)
 
 
@@ -238,9 +231,9 @@ def goals() -> str:
     goal("lease at 5 jobs/s, p99: under 50 ms", lease.get("p99"), lambda each: each < 50)
     events = found.get("events", {}).get("age_ms", {})
     goal("age of an event when a waiting caller gets it, p99: under 500 ms", events.get("p99"), lambda each: each < 500)
-    for name, most in (("DBOS", 0.67), ("by hand", 1.5)):
+    for name, most in (("DBOS", 0.67), ("minimal app", 1.5)):
         ratios = external.get(name, {}).get("times_lucius") or [None, None, None]
-        text = f"{_displayed(name)} with an external worker, jobs/s over LUCIUS's jobs/s: at most {most}"
+        text = f"{name} with an external worker, jobs/s over LUCIUS's jobs/s: at most {most}"
         goal(text, ratios[1], partial(operator.ge, most))
     views = found.get("dashboard", {}).get("views", {}).values()
     paint = max((each["paint_ms"]["p50"] for each in views), default=None)

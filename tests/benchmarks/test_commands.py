@@ -72,7 +72,9 @@ def test_every_part_reports(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("worker", "part", "more"), [("local", "peers", set()), ("external", "external", {"by hand"})])
+@pytest.mark.parametrize(
+    ("worker", "part", "more"), [("local", "peers", set()), ("external", "external", {"minimal app"})]
+)
 def test_the_systems_report(tmp_path: Path, worker: str, part: str, more: set[str]) -> None:
     """LUCIUS runs; a peer runs too, or states in one line why it does not. The handwritten app has no local steps."""
     done = run("benchmarks.peers", "--quick", "--worker", worker, "--json", str(tmp_path / "figures.json"))
