@@ -43,9 +43,9 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
     function="audit_heads",
     path="v1/audit/heads",
     summary="List signed heads",
-    description="Lists heads. A head is the last event of a UTC day, with its hash, of a job or of a log of a quota "
-    "or incident. Pages are signed and chained, and each event of the window has a head on one page. If an event of "
-    "the window has no head yet, LUCIUS does not sign the window.",
+    description="Lists heads. A head is the last event, with its hash, of a job or of a log of a quota or incident on "
+    "one UTC day. Pages are signed and chained, and each event from `since` to `until` has a head on one page. If an "
+    "event of this window has no head yet, LUCIUS does not sign the window.",
     parameters=(
         TENANT,
         in_query("since", _INSTANT, "Start of the window. Default: the earliest head."),
@@ -78,8 +78,8 @@ async def _heads(request: Request) -> func.HttpResponse:
     function="audit_anchors",
     path="v1/audit/anchors",
     summary="List anchors",
-    description="Lists anchors. Once a day LUCIUS signs the digests of all tenants' heads of that day. Each anchor in "
-    "the response has the lines of the tenant's file.",
+    description="Lists anchors. An anchor is the signed list of the digests of all tenants' files of one UTC day. A "
+    "tenant's file has the tenant's heads. Each anchor in the response has the records of this tenant's file.",
     parameters=(
         TENANT,
         in_query("since", _INSTANT, f"Time on the first day. Default: {_DEFAULT_DAYS} days ago."),
@@ -109,7 +109,8 @@ async def _anchors(request: Request) -> func.HttpResponse:
     function="audit_keys",
     path="v1/audit/keys",
     summary="List signing keys",
-    description="Public keys of heads and anchors, including retired keys. Compare the keys with a key that you noted.",
+    description="Lists the public keys of heads and anchors, including retired keys. Compare each key with your own "
+    "copy.",
     responses={200: AuditKeys},
     problems=(AuditOff,),
 )

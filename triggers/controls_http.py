@@ -50,8 +50,8 @@ REDRIVE_PROBLEMS = (
 )
 
 _EFFECTS = {
-    ControlKind.CANCEL: "Cancels the job. While attempts are in flight, the job is CANCELLING until they have ended.",
-    ControlKind.PAUSE: "Pauses the job. While attempts are in flight, the job is PAUSING until they have ended.",
+    ControlKind.CANCEL: "Cancels the job. While attempts are in flight, the job is CANCELLING.",
+    ControlKind.PAUSE: "Pauses the job. While attempts are in flight, the job is PAUSING.",
     ControlKind.RESUME: "Resumes a PAUSED job. For a PAUSING job, withdraws the pause.",
 }
 

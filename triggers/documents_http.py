@@ -35,8 +35,8 @@ OPENAPI = route(
     method="GET",
     path="v1/openapi.json",
     summary="Get the OpenAPI document",
-    description="OpenAPI 3.1 document, with the payload schema of each `request_type` of the protocols that are in "
-    "effect now.",
+    description="Returns an OpenAPI 3.1 document, with the payload schema of each `request_type` of the protocols that "
+    "are in effect now.",
     responses={200: "application/json"},
 )
 ASYNCAPI = route(
@@ -44,7 +44,7 @@ ASYNCAPI = route(
     method="GET",
     path="v1/asyncapi.json",
     summary="Get the AsyncAPI document",
-    description="AsyncAPI 3 document of the messages on the bus.",
+    description="Returns an AsyncAPI 3 document of the messages on the bus and the events of feeds.",
     responses={200: "application/json"},
 )
 SCHEMAS = route(
@@ -52,7 +52,7 @@ SCHEMAS = route(
     method="GET",
     path="v1/schemas",
     summary="List JSON Schemas",
-    description="Schemas of messages, job requests and payloads.",
+    description="Lists the schemas of messages, events, job requests and payloads.",
     responses={200: SchemaPage},
 )
 SCHEMA = route(
@@ -60,7 +60,7 @@ SCHEMA = route(
     method="GET",
     path="v1/schemas/{name}",
     summary="Get a JSON Schema",
-    description="JSON Schema, draft 2020-12.",
+    description="Returns a JSON Schema, draft 2020-12.",
     parameters=(in_path("name", {"type": "string"}, "`name` from the list of schemas."),),
     responses={200: "application/schema+json"},
     problems=(ProblemCode.SCHEMA_NOT_FOUND,),
@@ -70,7 +70,7 @@ EVENT_SCHEMA = route(
     method="GET",
     path="v1/schemas/events/{type}",
     summary="Get an event's JSON Schema",
-    description="JSON Schema, draft 2020-12.",
+    description="Returns a JSON Schema, draft 2020-12.",
     parameters=(in_path("type", {"type": "string", "examples": [PublicType.COMPLETED.value]}, "`type` of the event."),),
     responses={200: "application/schema+json"},
     problems=(ProblemCode.SCHEMA_NOT_FOUND,),
@@ -97,7 +97,8 @@ PROBLEMS = route(
     method="GET",
     path="v1/problems",
     summary="List error codes",
-    description="Page with the meaning of each error code. The `type` of an error is the URL of its entry.",
+    description="Returns a page with the meaning of each error code. The `type` of an error is the URL of the error's "
+    "entry.",
     responses={200: "text/html"},
 )
 ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE, PROBLEMS)

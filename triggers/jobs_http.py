@@ -87,7 +87,7 @@ async def jobs_list(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/jobs/{jobId}",
     summary="Get a job",
-    description="The job now or, with `asOf`, as of an event.",
+    description="Returns the job now or, with `asOf`, as of an event.",
     parameters=(JOB_ID, AS_OF, WAIT, UNTIL),
     responses={200: Job},
     problems=(ProblemCode.AS_OF_INVALID, ProblemCode.WAIT_INVALID, *READ_PROBLEMS, ProblemCode.EVENT_NOT_FOUND),
@@ -148,7 +148,8 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}/events",
     summary="List a job's events",
     description=f"Lists events, oldest first. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent "
-    "events. Default for streams: new events only. A stream returns 204 if the job has ended and no event follows.",
+    "events. Default for streams: new events only. A stream returns 204 if the job has ended and no event follows the "
+    "cursor.",
     streams=True,
     parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
     responses={200: EventPage, 204: None},
@@ -244,7 +245,7 @@ async def _job_audit(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/jobs/{jobId}/receipt",
     summary="Get a job's time breakdown",
-    description="Time and operations breakdown of the job.",
+    description="Returns the time and operations breakdown of the job.",
     parameters=(JOB_ID,),
     responses={200: Receipt},
     problems=READ_PROBLEMS,

@@ -49,8 +49,8 @@ async def _protocols_read(request: Request) -> func.HttpResponse:
     path="v1/protocols/{protocolId}/versions",
     summary="List a protocol's versions",
     every_tenant=True,
-    description="Lists each version that the app has ever loaded, with the number of jobs in flight. A sweep counts "
-    "these jobs, so the count is about a minute old.",
+    description="Lists each version that the app has ever loaded, with the number of jobs in flight as of the last "
+    "sweep (one sweep a minute).",
     parameters=(_ID,),
     responses={200: ProtocolVersions},
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),

@@ -60,7 +60,7 @@ NAMES = (
 )
 _EXAMPLES = [f"`{each}`" for each in OVER_ALL_EXAMPLES]
 NAME = in_query("name", {"type": "string"}, f"Quota over all tenants: {', '.join(_EXAMPLES[:-1])} or {_EXAMPLES[-1]}.")
-IF_MATCH = in_header("If-Match", {"type": "string"}, "`etag` of the quota, or `*` for any.", required=True)
+IF_MATCH = in_header("If-Match", {"type": "string"}, "`etag` of the quota, or `*` for any `etag`.", required=True)
 REASON = in_query("reason", _WHY.json_schema(), "Reason, one line. Recorded in the quota's log.", required=True)
 NAME_PROBLEMS = (
     refusals.GateUnclear,
@@ -98,8 +98,10 @@ change_route = partial(
     path="v1/quotas",
     summary="List quotas",
     description="Lists the tenant's own quota first, then the quotas of job types and sources that have settings. "
-    "With `type` or `source` the response has only that quota, with its `id` and `etag`, even if the quota has no "
-    "settings.\n\nOperators who name no tenant get the quotas of all tenants. `limit` then counts tenants.",
+    "With `type`, `source` or `name` the response has only that quota, with its `id` and `etag`, even if the quota has "
+    "no settings.\n\n"
+    "All-tenants callers who name no tenant get the quotas over all tenants, then the quotas of each tenant. `limit` "
+    f"then counts tenants, at most {_MAX_TENANTS} per page.",
     parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
@@ -167,8 +169,8 @@ async def _set(request: Request) -> func.HttpResponse:
     method="DELETE",
     path="v1/quotas/{gate}",
     summary="Delete a quota's limits",
-    description="Deletes the quota's own limits. The limits for every tenant, or the limits of the settings, are "
-    "then in effect. A hold or throttle stays. Operators only.",
+    description="Deletes the quota's own limits. The limits for every tenant, or the limits in the app's settings, "
+    "are then in effect. A hold or throttle stays. Operators only.",
     parameters=(GATE, *NAMES, NAME, IF_MATCH, REASON, DRY_RUN),
     problems=_RULE_PROBLEMS,
 )

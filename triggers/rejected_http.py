@@ -61,7 +61,7 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/rejected/{rejectedId}",
     summary="Get a rejected message",
-    description="Returns the message, its body as received, and the result of a redrive now.",
+    description="Returns the message, its body as received, and the expected result of a redrive.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
     # the body is unchanged, with any content of its sender

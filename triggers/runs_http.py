@@ -43,14 +43,14 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     method="GET",
     path="v1/runs/{jobId}/logs",
     summary="Get a run's log",
-    description="Output of the program in the order of the run's attempts, each byte once. The default response is "
-    "text of at most 4 MiB; `Link` with `rel=next` has the path of the rest.\n\n"
+    description="Returns the output of the program in the order of the run's attempts, each byte once. The default "
+    "response is text of at most 4 MiB. `Link` with `rel=next` has the path of the rest.\n\n"
     f"With `Accept: {EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, and an event "
     "`end` when the run has ended. The request after `end` returns 204.",
     streams=True,
     parameters=(JOB_ID, AFTER, WAIT, LAST_EVENT_ID, TICKET),
     responses={200: "text/plain", 204: None},
-    descriptions={200: "Part of the log.", 204: "Streams only. The run has ended, and the reader has the whole log."},
+    descriptions={200: "Part of the log.", 204: "Streams only. The run has ended, and no output follows the cursor."},
     headers={200: ("RunLink",)},
     problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.CURSOR_INVALID, ProblemCode.WAIT_INVALID),
 )
@@ -64,8 +64,8 @@ async def _run_logs(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/runs/{jobId}/artifacts",
     summary="List a run's artifacts",
-    description="Files that the program wrote to `artifacts/`, by name. The runner stores the files when the program "
-    "has ended.",
+    description="Lists the files that the program wrote to `artifacts/`, by name. The runner stores the files when the "
+    "program has ended.",
     parameters=(JOB_ID, ATTEMPT),
     responses={200: RunArtifacts},
     problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.ATTEMPT_INVALID),
@@ -83,8 +83,8 @@ async def _run_artifacts(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/runs/{jobId}/artifacts/{name}",
     summary="Get a run's artifact",
-    description="Redirects to a link that downloads the artifact without a token, for five minutes. With `Accept: "
-    "application/json` the response is the link.",
+    description="Redirects to a link to the artifact. The link is valid for five minutes, without a token. With "
+    "`Accept: application/json` the response is the link.",
     parameters=(JOB_ID, NAME, ATTEMPT),
     responses={200: ArtifactLink, 307: None},
     descriptions={307: "`Location` has the link to the artifact."},

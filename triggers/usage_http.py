@@ -38,8 +38,8 @@ _route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
     function="usage_read",
     path="v1/usage",
     summary="Sum a tenant's quota usage",
-    description="Counts the tenant's jobs by hour of creation. The most recent hours have no rollup yet: if they have "
-    f"more than {MAX_ROWS:,} jobs, the response is `partial`.",
+    description="Counts the tenant's jobs by hour of creation. The most recent hours have no rollup yet. If these "
+    f"hours have more than {MAX_ROWS:,} jobs, the response is `partial`.",
     parameters=(TENANT, SINCE, BY),
     responses={200: UsageReport},
     problems=(*_TENANT_PROBLEMS, ProblemCode.SINCE_INVALID, ProblemCode.BY_INVALID),
@@ -69,8 +69,8 @@ async def _usage(request: Request) -> func.HttpResponse:
     function="sources_list",
     path="v1/sources",
     summary="List a tenant's sources",
-    description="Lists sources that the tenant's jobs named, with the first job and the hour of the last use of each "
-    "source. Maximum 1,000 per tenant.",
+    description="Lists sources that the tenant's jobs named, with the first job of each source and the hour of the "
+    "last use of the source. Maximum 1,000 sources per tenant.",
     parameters=(TENANT, *PAGE),
     responses={200: SourcePage},
     problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),

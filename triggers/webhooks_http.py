@@ -77,9 +77,9 @@ route = partial(Route, scope=Scope.ADMIN, tag="webhooks")
     method="POST",
     path="v1/webhooks",
     summary="Create a webhook",
-    description="Sends each event of the tenant that matches the filter to a URL at least once, signed by Standard "
-    "Webhooks. Only this response shows the signing secret. Without an `Idempotency-Key`, each request creates another "
-    "webhook.",
+    description="Creates a webhook. LUCIUS sends each matching event of the tenant to the URL at least once, signed as "
+    "Standard Webhooks specifies. Only this response shows the signing secret. Without an `Idempotency-Key`, each "
+    "request creates another webhook.",
     parameters=(TENANT, HOOK_KEY),
     body=NewHook,
     body_required=True,
@@ -145,8 +145,8 @@ async def _read(request: Request) -> func.HttpResponse:
     method="PATCH",
     path="v1/webhooks/{hookId}",
     summary="Update a webhook",
-    description="Changes the URL, filter, format or state of the webhook. Waiting deliveries go to the new "
-    "URL. The secret does not change. `:rotate` creates another secret.",
+    description="Changes the URL, filter, format, description or state of the webhook. Waiting deliveries go to the "
+    "new URL. The secret does not change. `:rotate` creates another secret.",
     parameters=(HOOK_ID, TENANT),
     body=HookChange,
     body_required=True,
@@ -203,8 +203,8 @@ async def _test(request: Request) -> func.HttpResponse:
     method="POST",
     path="v1/webhooks/{hookId}:rotate",
     summary="Rotate a webhook's secret",
-    description="Creates a new secret. For 24 hours the old secret signs, too. A second rotation within 24 hours ends "
-    "the oldest secret immediately.",
+    description="Creates a new secret. The old secret also signs for 24 hours. A second rotation within 24 hours "
+    "revokes the oldest secret immediately.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookSecret},
     caching=NO_STORE,

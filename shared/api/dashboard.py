@@ -26,15 +26,15 @@ class OverviewSubject(Response):
 
     kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures", "rejected", "webhook"]
     id: str
-    """Name of the dependency or service, or id of the quota or incident. For failures and rejected messages, the
-    most frequent reason. For suspended webhooks, the tenant with the most suspended webhooks."""
+    """Name of the dependency or service, id of the quota or incident, or `sweeper`. For failures and rejected messages,
+    the most frequent reason. For suspended webhooks, the tenant with the most suspended webhooks."""
 
 
 class OverviewProblem(Response):
     """Problem that needs an operator."""
 
     level: Literal["critical", "warning"]
-    """Severity. `critical`: jobs do not continue."""
+    """Severity. `critical`: jobs do not continue, or the last sweep is late. `warning`: another problem."""
     sentence: str
     """Problem in one sentence."""
     consequence: str | None

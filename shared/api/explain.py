@@ -33,7 +33,7 @@ class TableRow(Response):
     event: str
     to: str
     source: str
-    """Rule of the row."""
+    """Id and description of the rule for the transition."""
 
 
 class Move(Response):

@@ -36,9 +36,9 @@ class QueryRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     query: Annotated[str, Field(examples=["{ jobs { jobs { jobId status } next } }"])]
-    """The document."""
+    """GraphQL document."""
     variables: dict[str, Any] | None = None
-    """Values by name, without the dollar sign."""
+    """Values of the document's variables, by name without the dollar sign."""
     operationName: str | None = None
     """Operation to run. Required if the document has more than one operation."""
     extensions: dict[str, Any] | None = None

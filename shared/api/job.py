@@ -119,7 +119,7 @@ class Step(Response):
     initiated_at: Instant | None
     """Time when the current attempt was recorded."""
     backlog_since: Instant | None
-    """Time from which a backlog can explain the missing reply. Meanwhile the attempt does not time out."""
+    """Time from which a backlog can explain the missing reply. The backlog delays the timeout of the attempt."""
     gated_since: Instant | None = None
     """Time when a dispatch limit of the service or lane began to delay the next attempt."""
     gated_by: str | None = None
@@ -182,7 +182,8 @@ class Job(Response):
     protocol_version: int
     """Protocol version, which never changes for this job."""
     protocol_digest: str
-    """SHA-256 of the canonical JSON (RFC 8785) of the definition without `ramp_percent`, and its payload schemas."""
+    """SHA-256 of the canonical JSON (RFC 8785) of the protocol definition, with the payload schemas and without
+    `ramp_percent`."""
     request_type: Annotated[str, Field(examples=["OCR_EMBEDDING_SIS"])]
     schema_version: Annotated[str, Field(examples=["1.0"])]
     mode: ModeName
@@ -241,7 +242,7 @@ class Job(Response):
     staged_at: Instant | None
     """Time when the job started to wait for its quotas. Null if the job did not wait."""
     admitted_at: Instant | None
-    """Time of admission."""
+    """Time when the job was admitted after a wait. Null if the job did not wait, or is not admitted."""
     archived_at: Instant | None
     """Time when the job was archived. Null if the job is not archived."""
     steps: list[Step]

@@ -53,13 +53,14 @@ class DryQuota(Response):
     """Result of the limits check. For a quota over all tenants, an estimate from the last allocation."""
 
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
-    """Result of the check. A duplicate is always ADMITTED."""
+    """ADMITTED: the job starts immediately. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A
+    duplicate is always ADMITTED."""
     limit: str | None
-    """Limit that refuses the job."""
+    """STAGED: quota that the job waits for, in words. REFUSED: name of the setting with the limit. ADMITTED: null."""
     tenant_limit: int | None
     """Maximum active jobs of the tenant. Null if there is no limit."""
     tenant_active: int | None
-    """Number of active jobs of the tenant. Set if there is a limit."""
+    """Number of active jobs of the tenant. Null if no limit applies to the tenant."""
 
 
 class DryRun(Response):

@@ -32,7 +32,8 @@ class QuotaBreakerRule(Response):
     min_calls: int
     """Minimum number of jobs that the breaker must count before it can open."""
     cooldown_s: int
-    """Seconds for which the breaker stays open the first time."""
+    """Seconds for which the breaker stays open. Each further opening doubles the time, up to 900 seconds, until the
+    breaker stays closed for one hour."""
     min_tenants: int | None = None
     """Quotas over all tenants only. Minimum number of tenants with failed jobs."""
 
@@ -67,7 +68,7 @@ class QuotaHold(Response):
     """Actor. Null in the same case as `reason`."""
     at: Instant
     until: Instant | None
-    """End of the hold. Null if the hold lasts until a resume."""
+    """Time when the hold or throttle ends. Null if only a resume ends the hold or throttle."""
 
 
 class QuotaThrottle(QuotaHold):
@@ -97,9 +98,9 @@ class QuotaBreaker(Response):
     allow: int | None
     """HALF_OPEN only. Maximum active jobs."""
     bad: int
-    """Number of failed jobs among the counted jobs. While the breaker is OPEN, the number at its opening."""
+    """Number of failed jobs among the counted jobs. While the breaker is OPEN, the number when the breaker opened."""
     calls: int
-    """Number of jobs that the breaker counts. While the breaker is OPEN, the number at its opening."""
+    """Number of jobs that the breaker counts. While the breaker is OPEN, the number when the breaker opened."""
 
 
 class QuotaLinks(Response):
@@ -118,7 +119,7 @@ class Quota(Response):
     tenant: str
     """Tenant, trimmed and lower-cased. `*`: every tenant."""
     name: str | None
-    """Quotas over all tenants only: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."""
+    """Quotas over all tenants only. `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`, for example."""
     type: str | None
     """Job type of the quota. `*` for each job type, with tenant `*` only."""
     source: str | None
@@ -152,7 +153,7 @@ class Quota(Response):
 
 
 class QuotaPage(Response):
-    """Quotas, a tenant's own first."""
+    """Quotas. The tenant's own quota precedes the tenant's other quotas."""
 
     quotas: list[Quota]
     next: Cursor

@@ -51,7 +51,8 @@ class BreakerChange(RequestBody):
     min_calls: Annotated[int, Field(ge=1, le=MAX_ENDS), BeforeValidator(to_integer)] | None = None
     """Minimum number of jobs that the breaker must count before it can open. Default 10."""
     cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(to_integer)] | None = None
-    """Seconds for which the breaker stays open the first time. Default 60."""
+    """Seconds for which the breaker stays open. Default 60. Each further opening doubles the time, up to 900 seconds,
+    until the breaker stays closed for one hour."""
     min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None
     """Quotas over all tenants only. Minimum number of tenants with failed jobs. Default 2."""
 
@@ -99,9 +100,9 @@ class Resume(RequestBody):
     tenant: _Name | None = None
     """Tenant of the quota. Default: the caller's tenant."""
     job_type: _Name | None = None
-    """Job type of the tenant."""
+    """Job type of the quota."""
     source: _Name | None = None
-    """Source of the tenant, as the tenant's jobs name it."""
+    """Source of the quota, as the tenant's jobs name the source."""
     service: _Name | None = None
     """Platform service. Cannot be combined with the other fields that name a quota."""
     name: _Name | None = None

@@ -74,7 +74,7 @@ class StepReceipt(Spent):
 
 
 class Receipt(Response):
-    """Time and operations breakdown of a job. Each of several parallel steps counts the shared time in full."""
+    """Time and operations breakdown of a job. If steps run in parallel, each step counts the shared time in full."""
 
     jobId: JobId
     status: JobStatusName

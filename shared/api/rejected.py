@@ -46,7 +46,7 @@ class RejectedPage(Response):
 
 
 class WhatIf(Response):
-    """Result of a redrive now."""
+    """Expected result of a redrive."""
 
     outcome: str
     """MOVED: the message changes its job. IGNORED: the job records the message without effect. REJECTED: no job can
@@ -61,7 +61,7 @@ class RejectedMessage(RejectedLine):
     """Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if
     the message was dead-lettered."""
     what_if: WhatIf | None = None
-    """Result of a redrive now. Set in the response of `GET` only."""
+    """Expected result of a redrive. Set in the response of `GET` only."""
 
 
 class SweepAction(Response):

@@ -100,7 +100,7 @@ class Problem(Response):
     model_config = ConfigDict(extra="allow")
 
     type: Annotated[str, Field(examples=["/v1/problems#REQUEST_INVALID"])]
-    """Path of the page with the meaning of `code`."""
+    """URL of the entry with the meaning of `code`."""
     title: str
     status: Annotated[int, Field(ge=400, le=599)]
     code: Annotated[str, Field(examples=["REQUEST_INVALID"])]
@@ -117,7 +117,7 @@ class Problem(Response):
     """CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`. Null if the
     tenant has no heads."""
     jobId: JobId | None = None
-    """IDEMPOTENCY_CONFLICT only. Job that the key belongs to."""
+    """IDEMPOTENCY_CONFLICT only. Id of the job of the request that used the key first."""
     known: list[str] | None = None
     """PROTOCOL_UNKNOWN only. Available job types."""
     limit: str | None = None

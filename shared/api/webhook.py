@@ -71,7 +71,7 @@ class HookFilterBody(RequestBody):
 
 
 class NewHook(RequestBody):
-    """A new webhook: URL, filter and format."""
+    """URL, format, filter and description of a new webhook."""
 
     url: _Url
     """HTTPS URL at port 443 of a named host, or a URL of a host in `LUCIUS_WEBHOOK_HOSTS`. No response shows the
@@ -95,9 +95,9 @@ class HookChange(RequestBody):
 
     # a default that the schema does not show: a field that is left out does not change
     url: _Url = Field(default_factory=str)
-    """The new URL."""
+    """New URL."""
     format: _Format = Field(default_factory=lambda: "cloudevents")
-    """The new format."""
+    """New format."""
     filter: HookFilterBody | None = None
     """New filter, which replaces the old filter. Null selects every event of the tenant, except events of webhooks."""
     description: _Description = Field(default_factory=str)
@@ -195,7 +195,7 @@ class Hook(Response):
     """Time of the last successful delivery."""
     waits_until: Instant | None
     """Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other
-    deliveries wait for its result."""
+    deliveries wait for the result of the probe."""
     links: HookLinks
 
 
@@ -207,7 +207,7 @@ class HookDetail(Hook):
 
 
 class HookPage(Response):
-    """Webhooks of a tenant that have a URL, oldest first."""
+    """A tenant's webhooks with a URL, oldest first."""
 
     webhooks: list[Hook]
 

@@ -145,7 +145,7 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
                 "address": EVENTS_TOPIC,
                 "title": EVENTS_TOPIC,
                 "description": "Feeds of all tenants, at least once, ordered per feed. Requires "
-                "`LUCIUS_EVENTS=topic`. Each team has its own subscription.",
+                "`LUCIUS_EVENTS=topic`. Each consumer needs its own subscription.",
                 "servers": [{"$ref": "#/servers/servicebus"}, {"$ref": "#/servers/laptop"}],
                 "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
                 "bindings": {"amqp1": {}},
@@ -160,7 +160,8 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "sendDirective": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/directives"},
-                "summary": "One attempt of one step. Without a fault, LUCIUS publishes each attempt exactly once.",
+                "summary": "Sends one attempt of one step to a platform service. Without a fault, LUCIUS publishes "
+                "each attempt exactly once.",
                 "messages": [{"$ref": "#/channels/directives/messages/directive"}],
                 "reply": {
                     "channel": {"$ref": "#/channels/replies"},
@@ -182,14 +183,14 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "showEvents": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/events"},
-                "summary": "Change of a job, quota, incident or webhook of the tenant.",
+                "summary": "Returns the changes of the tenant's jobs, quotas, incidents and webhooks.",
                 "messages": [{"$ref": f"#/channels/events/messages/{type_}"} for type_ in PublicType],
                 "bindings": {"http": {"method": "GET"}},
             },
             "passOnEvents": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/eventsTopic"},
-                "summary": "The same events, on Service Bus.",
+                "summary": "Sends the events of all feeds to Service Bus.",
                 "messages": [{"$ref": f"#/channels/eventsTopic/messages/{type_}"} for type_ in PublicType],
                 "bindings": {"amqp1": {}},
             },

@@ -33,13 +33,13 @@ _TAGS = {
     "quotas": "Limits on running and starting jobs, and the waiting queues.",
     "bulks": "Bulk operations: one control or redrive of many jobs, with the result for each job.",
     "protocols": "Definitions of job types.",
-    "audit": "Signed heads of histories, daily anchors, and the keys that sign them.",
+    "audit": "Signed heads of job histories and logs, daily anchors, and the public keys of the signatures.",
     "rejected messages": "Messages from services that no job could accept.",
     "admin": "Sweeps and the deletion of a tenant's data, for operators.",
     "callbacks": "Replies that platform services send by HTTP instead of the bus. Each reply requires the token of "
     "its directive.",
     "dashboard": "The overview that the dashboard and `lucius status` show.",
-    "health": "Checks for probes.",
+    "health": "Health checks for probes.",
     "documents": (
         "API documents, for people and for programs. [/v1/problems](/v1/problems) has the meaning of each error code."
     ),

@@ -88,7 +88,8 @@ class Directive(BaseModel):
     final: bool
     """`true` if this step's result is the result of the job: for the last step, and for each step of a last group."""
     final_index: int | None = None
-    """Last group only. Index in the group, from 0. If `output_ref` names a blob, the first step writes it."""
+    """Last group only. Index in the group, from 0. If `output_ref` names a blob, the first step of the group writes
+    the blob."""
     first_job_id: str | None = None
     """Redrives only. Id of the first job of the chain of redrives. The redrive can replace results of that chain."""
     payload: Any
@@ -127,9 +128,9 @@ class Artifact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     name: Annotated[str, Field(min_length=1, max_length=512, examples=["pages.json"])]
-    """Name that the service gives."""
+    """Name that the service gives the artifact."""
     uri: Annotated[str, Field(min_length=1, max_length=MAX_URI)]
-    """URI. The allow lists of references apply."""
+    """URI of the artifact. The allow lists of references apply."""
     media_type: Annotated[str, Field(max_length=256, examples=["application/json"])] | None = None
     size: _Size | None = None
     """Size in bytes."""
@@ -197,7 +198,7 @@ class Reply(BaseModel):
     status: ResultStatus | None = None
     """RESULT only. Outcome of the attempt."""
     error: ReplyError | None = None
-    """RESULT only. Error of the failure."""
+    """RESULT only. Error of a failed attempt."""
     result_ref: LooseReference | None = None
     """RESULT only. Result of the step: the next step's `input_ref`. Default: `output_ref`."""
     output_ref: LooseReference | None = None
@@ -212,7 +213,7 @@ class Reply(BaseModel):
     metrics: dict[str, Any] | None = None
     """RESULT only. Metrics of the step, in the service's own form."""
     reason: str | None = None
-    """RESULT only. Reason of the failure, in words. Older form of `error.message`."""
+    """RESULT only. Reason for a failed attempt, in words. Older form of `error.message`."""
 
     progress: Annotated[Any, BeforeValidator(_small_progress)] = None
     """ACK and HEARTBEAT only. Maximum 4,096 bytes of JSON. A larger value is ignored, and the rest of the reply is

@@ -129,8 +129,8 @@ class JobFilter:
         _some_of(JobStatus, "states"), "One or more states, separated by commas.", name="status"
     )
     request_type: str | None = _parameter(TEXT)
-    since: datetime | None = _parameter(_INSTANT, "Created at or after this timestamp.")
-    until: datetime | None = _parameter(_INSTANT, "Created before this timestamp.")
+    since: datetime | None = _parameter(_INSTANT, "Jobs created at or after this timestamp.")
+    until: datetime | None = _parameter(_INSTANT, "Jobs created before this timestamp.")
     #: label key and value
     label: tuple[str, str] | None = _parameter(_LABEL, "`key:value`. Jobs whose label `key` is exactly `value`.")
 
@@ -197,8 +197,8 @@ class IncidentFilter:
         _some_of(IncidentKind, "kinds"), "One or more kinds, separated by commas.", name="kind"
     )
     request_type: str | None = _parameter(TEXT)
-    since: datetime | None = _parameter(_INSTANT, "Opened at or after this timestamp.")
-    until: datetime | None = _parameter(_INSTANT, "Opened before this timestamp.")
+    since: datetime | None = _parameter(_INSTANT, "Incidents opened at or after this timestamp.")
+    until: datetime | None = _parameter(_INSTANT, "Incidents opened before this timestamp.")
 
     def matches(self, incident: Incident) -> bool:
         """Returns `True` if the incident matches. The query that read the incident has already applied the tenant and
