@@ -11,9 +11,9 @@ const RUNNING = ["QUEUED", "IN_PROGRESS"];
 const ACTIONS = [
   { name: "pause", verb: "Pause", states: RUNNING, send: pauseJob, text: "The job starts no further attempt. Attempts in flight finish." },
   { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues with its next attempt or step." },
-  { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, even if its quotas are full or held." },
+  { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, even if the limits of its quotas are reached or a quota is held." },
   { name: "priority", verb: "Priority", states: ["THROTTLED"], send: changePriority, reason: "required", text: "The job gets a new position in its waiting queue." },
-  { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job starts at the failed step and keeps the results of earlier steps." },
+  { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps." },
   { name: "replay", verb: "Replay", states: ["SUCCEEDED", "FAILED_FINAL", "CANCELLED"], send: replayJob, reason: "required", text: "A new job runs every step again. The output of the new job stays in the workspace." },
   { name: "cancel", verb: "Cancel", states: [...WAITING, ...RUNNING, "PAUSED", "PAUSING"], send: cancelJob, danger: true, text: "The job ends as CANCELLED after its attempts in flight have ended." },
 ];

@@ -1,4 +1,4 @@
-// A modal dialog for an action: its effect, a reason if one is recorded, and the error of a refusal.
+// A modal dialog for an action: the effect, a reason if the action records a reason, and the error of the API.
 import { html, useEffect, useRef, useState } from "./html.js";
 import { ErrorState } from "./load.js";
 

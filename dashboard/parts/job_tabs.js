@@ -91,7 +91,7 @@ export function Audit({ jobId }) {
   return html`<div class="cards"><article class="card">
     <header><h2><span class=${`state ${proof.ok ? "good" : "bad"}`}><${Shape} color=${proof.ok ? "good" : "bad"} />${proof.ok ? "Complete hash chain" : "Broken hash chain"}</span></h2></header>
     <p>${proof.text}</p>
-    <p class="muted">This browser computed the digest of the bundle and compared the hashes between events. To recompute the hash of each event, run the command.</p>
+    <p class="muted">This browser computed the digest of the bundle and compared the hashes between events. To recompute the hash of each event, run the lucius command.</p>
     <div class="buttons"><button class="button primary" onClick=${save}>Download the bundle</button>
       <${CopyButton} text=${commands.audit(jobId)}>Copy as lucius command<//></div>
     <${Facts} facts=${[["Digest", html`<span class="mono small break">${bundle.digest}</span>`], ["Created", exact(bundle.taken_at)], ["Format", bundle.format], ["Events", bundle.events.length]]} />

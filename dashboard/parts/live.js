@@ -3,7 +3,8 @@ import { effect, signal } from "./html.js";
 import { refuse, token } from "./session.js";
 import { streamEvents } from "../api.js";
 
-/** "live": a stream; "polling": a timer; "ended": a job that no longer changes; "reconnecting"; "paused": the tab is hidden. */
+/** State of the updates. "live": from a stream. "polling": on a timer. "ended": the job no longer changes. "reconnecting": after an
+ * error of the stream. "paused": the tab is hidden. */
 export const connection = signal("polling");
 
 export const visible = signal(document.visibilityState !== "hidden");

@@ -8,7 +8,7 @@ import { may, operatesAll } from "./session.js";
 
 const LIMITS = { max_active: "Maximum active jobs", max_per_hour: "Maximum starts per hour" };
 
-/** Shows the effect that a change of limits would have now. */
+/** Shows the effect of a change of limits, from a dry run. */
 function Preview({ keys, change, headers, onReady }) {
   const found = useLoad((options) => changeQuota({ ...keys, dryRun: true, body: { ...change, reason: "dry run" } }, { ...options, headers }), JSON.stringify(change));
   useEffect(() => onReady(Boolean(found.data?.changed)), [found.data]);
@@ -16,8 +16,8 @@ function Preview({ keys, change, headers, onReady }) {
   if (!found.data) return html`<${Skeleton} rows=${2} />`;
   const { changed, released, held_back: heldBack } = found.data;
   if (!changed) return html`<p class="muted">The quota has these limits already.</p>`;
-  return html`<p class="big"><b class="tabular">${released ?? 0}</b> waiting ${released === 1 ? "job" : "jobs"} would start.</p>
-    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> ${heldBack === 1 ? "job" : "jobs"} would continue to wait for this quota.</p>`}`;
+  return html`<p class="big"><b class="tabular">${released ?? 0}</b> waiting ${released === 1 ? "job starts" : "jobs start"} with these limits.</p>
+    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> ${heldBack === 1 ? "job continues" : "jobs continue"} to wait for this quota.</p>`}`;
 }
 
 export function QuotaActions({ quota, keys, onDone }) {
@@ -57,7 +57,7 @@ export function QuotaActions({ quota, keys, onDone }) {
     ${offered.map((name) => html`<button key=${name} class="button small" onClick=${() => start(name)}>${actions[name][0]}</button>`)}
     ${open && html`<${ActionDialog} title=${actions[open][0]} verb=${actions[open][0]} danger=${open === "hold"} reason="required" ready=${ready} action=${run} onClose=${() => setOpen(null)}>
       ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
-      ${open === "hold" && html`<p>LUCIUS admits no further job until an operator resumes the quota. Running jobs continue.</p>`}
+      ${open === "hold" && html`<p>LUCIUS admits no further job until a caller resumes the quota. Running jobs continue.</p>`}
       ${open === "throttle" && input("max_per_hour")}
       ${open === "resume" && html`<p>The hold and the throttle end. Waiting jobs start in their order.</p>`}
       ${open === "reset" && html`<p>The breaker closes and its counts are reset.</p>`}

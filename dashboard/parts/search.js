@@ -17,7 +17,7 @@ const none = (error) => {
   throw error;
 };
 
-/** Returns the arguments of `go` for a text. Raises Error with the next step if no job has it, or ApiError. */
+/** Returns the arguments of `go` for a text. Raises Error with the next step if no job has the text, or ApiError. */
 async function targetOf(text) {
   if (WHOLE_ID.test(text)) return [["jobs", text]];
   if (FIRST_CHARACTERS.test(text)) {

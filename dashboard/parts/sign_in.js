@@ -94,7 +94,7 @@ if (named) {
   else refused.value = true;
   // the back-forward cache restores the page in its earlier state
   addEventListener("pageshow", (event) => event.persisted && (signingIn.value = false));
-  // an expired token is renewed in the same way; the page returns to its URL
+  // the page renews an expired token in the same way, and returns to its URL
   effect(() => {
     if (refused.value && signedInAt !== null && performance.now() - signedInAt > RENEW_AFTER_MS) start({ silent: true });
   });
@@ -107,10 +107,10 @@ export function SignIn() {
   return html`<section class="view narrow"><h1>Sign in</h1>
     ${(failure.value || reason.value) && html`<p class="error-state compact clip" role="alert">${failure.value || `The app refused the token: ${reason.value}`}</p>`}
     <p>The app needs an access token. The page keeps the token in memory only, and loses the token when you close or reload the page.</p>
-    ${named && html`<div class="buttons"><button class="button primary" onClick=${() => start()}>Sign in</button></div><p class="muted">Or use a token that you have:</p>`}
+    ${named && html`<div class="buttons"><button class="button primary" onClick=${() => start()}>Sign in</button></div><p class="muted">You can also enter an access token.</p>`}
     <form onSubmit=${submit}><label class="field">Access token
       <input ref=${input} type="password" autocomplete="off" spellcheck="false" required placeholder="eyJ…" /></label>
       <div class="buttons"><button class=${named ? "button" : "button primary"}>Use this token</button></div></form>
-    ${!named && html`<p class="muted small">Set <code class="mono">LUCIUS_DASHBOARD_CLIENT_ID</code> to sign in at the issuer.</p>`}
+    ${!named && html`<p class="muted small">To enable sign-in at the issuer, an operator must set <code class="mono">LUCIUS_DASHBOARD_CLIENT_ID</code>.</p>`}
   </section>`;
 }

@@ -12,7 +12,7 @@ export const USES = {
   backlog: "backlog",
   paused: "paused",
 };
-const ATTEMPT_ENDS = { RESULT: "", ACK_TIMEOUT: "no ACK in time", LEASE_EXPIRED: "lease expired", TIME_EXCEEDED: "time limit" };
+const ATTEMPT_ENDS = { RESULT: "", ACK_TIMEOUT: "no ACK in time", LEASE_EXPIRED: "lease expired", TIME_EXCEEDED: "time limit exceeded" };
 
 /** Returns the uses of [start, end] by a step in this state, as a list of [use, from, to]. */
 function usesOf(job, step, start, end) {

@@ -37,7 +37,7 @@ export function duration(seconds) {
 
 export const secondsBetween = (from, to) => (new Date(to) - new Date(from)) / 1000;
 
-/** "3 min ago", "in 20 s"; below a second "now". */
+/** "3 min ago", "in 20 s", or "now" for less than a second. */
 function relative(at) {
   const seconds = (now.value - new Date(at)) / 1000;
   if (Math.abs(seconds) < 1) return "now";

@@ -1,4 +1,4 @@
-// The check of an audit bundle in the browser: the bundle's digest, and the hash in each event of the event before.
+// The check of an audit bundle in the browser: the digest of the bundle, and in each event the hash of the previous event.
 
 /** Returns the canonical JSON of a value (RFC 8785). JSON.stringify writes numbers and strings as the RFC requires. */
 function canonical(value) {
@@ -13,7 +13,7 @@ async function sha256(text) {
   return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Returns {ok, text}. `ok` is true if the digest matches the bundle, and each event has the hash of the event before. */
+/** Returns {ok, text}. `ok` is true if the digest matches the bundle, and each event has the hash of the previous event. */
 export async function verifyChain(bundle) {
   const { digest, ...rest } = bundle;
   const found = await sha256(canonical(rest));
@@ -21,8 +21,8 @@ export async function verifyChain(bundle) {
   let before = "";
   for (const [index, event] of bundle.events.entries()) {
     if (event.seq !== undefined && Number(event.seq) !== index + 1) return { ok: false, text: `Event ${index + 1} is missing.` };
-    if (event.prev_hash !== before) return { ok: false, text: `Event ${index + 1} has a wrong prev_hash: it is not the hash of the event before.` };
+    if (event.prev_hash !== before) return { ok: false, text: `The prev_hash of event ${index + 1} is not the hash of the previous event.` };
     before = event.hash;
   }
-  return { ok: true, text: `Each of the ${bundle.events.length} events has the hash of the event before. The digest matches the bundle.` };
+  return { ok: true, text: `Each of the ${bundle.events.length} events has the hash of the previous event. The digest matches the bundle.` };
 }

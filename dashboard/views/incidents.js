@@ -40,12 +40,12 @@ function List({ load, id, items, empty, children }) {
 function Incidents({ id }) {
   const load = async (options) => (id ? { incidents: [await api.getIncident({ incidentId: id }, options)] } : api.listIncidents({ tenant_id: tenant.value, limit: 50 }, options));
   return html`<${List} id=${`incidents:${tenant.value}:${id}`} load=${load} items="incidents"
-    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens an incident when a job fails permanently, a circuit breaker opens, a service is silent, or a row is unreadable.</p><//>`}>
+    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens an incident for an escalated job failure, an open circuit breaker, a silent service or an unreadable row.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
       ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
-        ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step and keeps the results of earlier steps." }] : []),
-        { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "Choose Resolve if the cause is repaired. No job changes." },
-        { verb: "Dismiss", send: api.dismissIncident, values: { incidentId: each.incidentId }, text: "Choose Dismiss if the incident needs no action." },
+        ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps." }] : []),
+        { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "Choose Resolve if the cause is repaired. The job of the incident, if any, stays a dead letter." },
+        { verb: "Dismiss", send: api.dismissIncident, values: { incidentId: each.incidentId }, text: "Choose Dismiss if the incident needs no action. The job of the incident, if any, leaves the dead letters." },
       ]} />`}</header>
       <p class="clip-lines">${each.detail}</p>
       <p class="muted small">${each.kind === "JOB" ? html`job ${job(each.subject)}` : html`${each.kind.toLowerCase()} <span class="clip-any">${each.subject}</span>`}${each.tenant ? ` · tenant ${each.tenant}` : ""} · opened <${Time} at=${each.opened_at} />
@@ -54,10 +54,10 @@ function Incidents({ id }) {
 }
 
 const DeadLetters = () => html`<${List} id=${`dead:${tenant.value}`} load=${(options) => api.listDeadLetters({ tenant_id: tenant.value, limit: 50 }, options)} items="deadletters"
-  empty=${html`<${EmptyState} title="No dead letters"><p>Failed jobs that are neither redriven nor dismissed are listed here.</p><//>`}>
+  empty=${html`<${EmptyState} title="No dead letters"><p>A dead letter is a failed job that is neither redriven nor dismissed.</p><//>`}>
   ${(each, reload) => html`<header><h2 class="clip mono">${each.error_code ?? each.last_error_code}</h2>${may(api.redriveJob) && html`<${Actions} onDone=${reload} actions=${[
-    { verb: "Redrive", send: api.redriveJob, values: { jobId: each.jobId }, reason: "optional", text: "A new job starts at the failed step and keeps the results of earlier steps." },
-    { verb: "Dismiss", send: api.dismissDeadLetter, values: { jobId: each.jobId }, text: "The job stays failed and leaves this list." },
+    { verb: "Redrive", send: api.redriveJob, values: { jobId: each.jobId }, reason: "optional", text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps." },
+    { verb: "Dismiss", send: api.dismissDeadLetter, values: { jobId: each.jobId }, text: "The job stays failed and leaves this list. LUCIUS dismisses the incident of the job, if any." },
   ]} />`}</header><p class="clip-lines">${each.error_message}</p>
   <p class="muted small">job ${job(each.jobId)} · ${each.request_type} · step ${each.failed_step_id} after ${each.attempts_total} attempts · tenant ${each.tenant_id} · <${Time} at=${each.completed_at} /></p>`}
 <//>`;
@@ -67,7 +67,7 @@ function Message({ id, onDone }) {
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${3} />`;
   const { what_if: whatIf, body } = found.data;
-  return html`${whatIf && html`<p><b>Result of a redrive now:</b> <span class="mono">${whatIf.outcome}</span> ${whatIf.why}</p>`}<pre class="mono">${body}</pre>
+  return html`${whatIf && html`<p><b>Expected result of a redrive:</b> <span class="mono">${whatIf.outcome}</span> ${whatIf.why}</p>`}<pre class="mono">${body}</pre>
     ${may(api.redriveRejected) && html`<${Actions} onDone=${onDone} actions=${[{ verb: "Redrive message", send: api.redriveRejected, values: { rejectedId: id }, reason: "none", text: "LUCIUS applies the message as if the message arrived now." }]} />`}`;
 }
 

@@ -1,4 +1,4 @@
-// The page of one job: data, time by use, reason of the state, and actions of an operator.
+// The page of one job: data, time by use, reason for the state, and actions on the job.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
 import { explainJob, getJob, getReceipt, getRunLog, listJobEvents } from "../api.js";
 import { Controls } from "../parts/controls.js";

@@ -21,15 +21,15 @@ export function nameOf(quota) {
 /** Returns the parameters that name a quota. */
 export const keyOf = (quota) => (quota.name ? { gate: quota.id, name: quota.name } : { gate: quota.id, tenant: quota.tenant, type: quota.type, source: quota.source });
 
-const WHY = { HELD: "the quota is held", FULL: "the limit of active jobs", RATE: "the rate of starts", BREAKER: "the circuit breaker", LINE: "earlier jobs in the queue" };
+const WHY = { HELD: "quota held", FULL: "limit of active jobs reached", RATE: "rate of starts reached", BREAKER: "circuit breaker open or half-open", LINE: "earlier jobs in the waiting queue" };
 
 /** Returns the cause that stops admission now, as text with its color. */
 function signs(quota) {
   return [
     quota.hold && ["bad", `held by ${quota.hold.actor ?? "an operator"}${quota.hold.reason ? `: ${quota.hold.reason}` : ""}`],
-    quota.throttle && ["stopped", `throttled to ${quota.throttle.max_per_hour} an hour`],
+    quota.throttle && ["stopped", `throttled to ${quota.throttle.max_per_hour} starts per hour`],
     quota.breaker?.state === "OPEN" && ["bad", `breaker open: ${quota.breaker.bad} of ${quota.breaker.calls} jobs failed`],
-    quota.breaker?.state === "HALF_OPEN" && ["stopped", "breaker half open"],
+    quota.breaker?.state === "HALF_OPEN" && ["stopped", "breaker half-open"],
   ].filter(Boolean);
 }
 
@@ -46,13 +46,13 @@ function Waiting({ quota }) {
   if (!found.data) return html`<${Skeleton} rows=${4} />`;
   const { waiting, total } = found.data;
   if (!waiting.length) return html`<p class="muted">No job waits for this quota.</p>`;
-  return html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Waits for</th><th>Expected start</th></tr></thead><tbody>
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Reason</th><th>Expected start</th></tr></thead><tbody>
     ${waiting.map((each) => html`<tr key=${each.jobId}><td class="tabular muted">${each.position}</td><td><a class="mono" href=${link(["jobs", each.jobId])}>${each.jobId.slice(0, 12)}</a></td>
       <td>${each.priority}</td><td class="clip-any" title=${each.waits_for}>${WHY[each.why] ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">after a job ends or an operator acts</span>`}</td></tr>`)}
   </tbody></table></div>${total > waiting.length && html`<p class="muted small">The page shows the first ${waiting.length} of ${total} waiting jobs.</p>`}`;
 }
 
-const CHANGES = { RULE_SET: "Limits changed", RULE_DELETED: "Limits deleted", HELD: "Held", THROTTLED: "Throttled", RESUMED: "Resumed", JOB_ADMITTED: "Job admitted past its quotas", BREAKER_OPENED: "Breaker opened", BREAKER_HALF_OPEN: "Breaker half open", BREAKER_CLOSED: "Breaker closed", BREAKER_RESET: "Breaker reset" };
+const CHANGES = { RULE_SET: "Limits changed", RULE_DELETED: "Limits deleted", HELD: "Held", THROTTLED: "Throttled", RESUMED: "Resumed", JOB_ADMITTED: "Job admitted past its quotas", BREAKER_OPENED: "Breaker opened", BREAKER_HALF_OPEN: "Breaker half-open", BREAKER_CLOSED: "Breaker closed", BREAKER_RESET: "Breaker reset" };
 
 function Log({ quota }) {
   const found = useLoad((options) => listQuotaLog({ ...keyOf(quota), limit: 20 }, options), `log:${quota.id}:${quota.etag}`);
@@ -107,7 +107,7 @@ export default function Quotas() {
     <header class="view-header"><h1 id="title">Quotas</h1><${CopyAs} curl=${curl} lucius=${lucius} /></header>
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} />`}
     ${!quotas && !found.error && html`<${Skeleton} rows=${5} height=${64} />`}
-    ${quotas && !quotas.length && html`<${EmptyState} title="No quotas"><p>A quota limits starts of jobs. Set a quota with <code class="mono">lucius quota set --tenant TENANT --max-active 5 --reason WHY</code>.</p><//>`}
+    ${quotas && !quotas.length && html`<${EmptyState} title="No quotas"><p>A quota limits starts of jobs. Set a quota with <code class="mono">lucius quota set --tenant TENANT --max-active 5 --reason REASON</code>.</p><//>`}
     ${quotas?.map((each) => html`<${Quota} key=${each.id} quota=${each} open=${each.id === open} onChange=${found.reload} />`)}
   </section>`;
 }

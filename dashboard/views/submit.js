@@ -19,8 +19,8 @@ const REQUIRED = {
 };
 const OPTIONAL = {
   properties: {
-    priority: { enum: ["low", "normal", "high", "emergency"], default: "normal", description: "Order in the waiting queue of a quota." },
-    doc_id: { type: "string", description: "Your id of the document. Required for BURST." },
+    priority: { enum: ["low", "normal", "high", "emergency"], default: "normal", description: "Order of the job in the waiting queue of a quota." },
+    doc_id: { type: "string", description: "Document id that the tenant uses. Required for BURST." },
     mode: { enum: ["DEFAULT", "BURST"], description: "BURST spreads the documents of one tenant over the lanes." },
     idempotency_key: { type: "string", description: "Requests with the same key return the same job." },
     labels: { type: "array", items: { type: "string" }, description: "key:value, one per line." },
@@ -52,7 +52,7 @@ function bodyOf(protocol, name, texts, payload) {
   return { body: { schema_version: "1.0", tenant_id: name, request_type: protocol.request_type, input_ref: { uri: input }, output_ref: { uri: output }, payload: parts, ...rest, ...(labels ? { labels } : {}) }, error: wrong };
 }
 
-const VERDICTS = { ADMITTED: ["good", "The job can start immediately."], STAGED: ["stopped", "The job must wait for a quota."], REFUSED: ["bad", "LUCIUS would reject the request."] };
+const VERDICTS = { ADMITTED: ["good", "The job can start immediately."], STAGED: ["stopped", "The job must wait for a quota."], REFUSED: ["bad", "LUCIUS refuses the request."] };
 
 function Answer({ body, error, children }) {
   const key = JSON.stringify(body);
