@@ -109,8 +109,8 @@ async def _anchors(request: Request) -> func.HttpResponse:
     function="audit_keys",
     path="v1/audit/keys",
     summary="List signing keys",
-    description="Lists the public keys of heads and anchors, including retired keys. Compare each key with your own "
-    "copy.",
+    description="Lists public keys of heads and anchors, including retired keys. Compare the keys with a key that you "
+    "noted.",
     responses={200: AuditKeys},
     problems=(AuditOff,),
 )

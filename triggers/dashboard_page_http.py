@@ -35,7 +35,8 @@ ROOT_FUNCTION = "dashboard_root"
     caching=PUBLIC,
     tag="documents",
     summary="Get the dashboard",
-    description="Returns a page for browsers. The page reads data from the routes of this API, with the user's token.",
+    description="Returns a page for browsers. The page reads its data from the routes of this API, with the user's "
+    "token.",
     responses={200: "text/html"},
 )
 async def dashboard_page(request: Request) -> func.HttpResponse:

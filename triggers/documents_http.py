@@ -44,7 +44,7 @@ ASYNCAPI = route(
     method="GET",
     path="v1/asyncapi.json",
     summary="Get the AsyncAPI document",
-    description="Returns an AsyncAPI 3 document of the messages on the bus and the events of feeds.",
+    description="Returns an AsyncAPI 3 document of the messages on the bus.",
     responses={200: "application/json"},
 )
 SCHEMAS = route(
@@ -52,7 +52,7 @@ SCHEMAS = route(
     method="GET",
     path="v1/schemas",
     summary="List JSON Schemas",
-    description="Lists the schemas of messages, events, job requests and payloads.",
+    description="Lists schemas of messages, job requests and payloads.",
     responses={200: SchemaPage},
 )
 SCHEMA = route(
@@ -97,8 +97,7 @@ PROBLEMS = route(
     method="GET",
     path="v1/problems",
     summary="List error codes",
-    description="Returns a page with the meaning of each error code. The `type` of an error is the URL of the error's "
-    "entry.",
+    description="Returns a page with the meaning of each error code. The `type` of an error is the URL of its entry.",
     responses={200: "text/html"},
 )
 ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE, PROBLEMS)

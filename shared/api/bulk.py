@@ -56,7 +56,7 @@ class Bulk(Response):
     """Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.
     Each of these items has the error code."""
     open: int
-    """Number of items that were not tried yet, or were refused temporarily. The bulk operation tries these items
+    """Number of items that were not tried yet, or were refused temporarily. A RUNNING bulk operation tries these items
     until 7 days after `created_at`."""
     created_at: Instant
     ended_at: Instant | None

@@ -133,7 +133,7 @@ class OverviewQuota(Response):
     tenant: str
     """Tenant id. `*` for a quota over all tenants."""
     name: str
-    """The quota in words."""
+    """Name of the quota in words."""
     active: int
     max_active: int | None
     waiting: int

@@ -16,7 +16,7 @@ class DeadLetterLinks(JobLinks):
 
 
 class DeadLetter(Response):
-    """A dead letter: the failed step and its error."""
+    """Failed job that is neither redriven nor dismissed, with the failed step and its error."""
 
     jobId: JobId
     tenant_id: str

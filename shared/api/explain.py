@@ -33,7 +33,7 @@ class TableRow(Response):
     event: str
     to: str
     source: str
-    """Id and description of the rule for the transition."""
+    """Number and text of the rule that the row implements."""
 
 
 class Move(Response):

@@ -38,7 +38,7 @@ class QueryRequest(BaseModel):
     query: Annotated[str, Field(examples=["{ jobs { jobs { jobId status } next } }"])]
     """GraphQL document."""
     variables: dict[str, Any] | None = None
-    """Values of the document's variables, by name without the dollar sign."""
+    """Values of the variables, by name without the dollar sign."""
     operationName: str | None = None
     """Operation to run. Required if the document has more than one operation."""
     extensions: dict[str, Any] | None = None

@@ -46,7 +46,7 @@ class DependencyState(Response):
     since: Instant
     """Time of the last change of `status`."""
     reason: str | None = None
-    """Reason why the dependency is down."""
+    """Cause, if `status` is `down`."""
 
 
 class WorkInProgress(Response):

@@ -51,9 +51,10 @@ class Event(Response):
     """Status of the job before the event. Null for the first event."""
     job_to: str
     actor: Annotated[str, Field(examples=["service:ocr"])]
-    """Actor of the event."""
+    """`system`, `service:{name}`, or the caller that caused the event."""
     source: Annotated[str, Field(examples=["bus"])]
-    """Channel: http, bus, callback, dispatch, settle, gates, bulk, sweeper, redrive, dead-letter."""
+    """Channel of the event: `http`, `bus`, `callback`, `dispatch`, `settle`, `gates`, `bulk`, `sweeper`, `redrive` or
+    `dead-letter`."""
     reason: str | None
     at: Instant
     data: Any
@@ -119,7 +120,7 @@ class Step(Response):
     initiated_at: Instant | None
     """Time when the current attempt was recorded."""
     backlog_since: Instant | None
-    """Time from which a backlog can explain the missing reply. The backlog delays the timeout of the attempt."""
+    """Time when LUCIUS first postponed the timeout of the attempt, because a directive or replies wait on the lane."""
     gated_since: Instant | None = None
     """Time when a dispatch limit of the service or lane began to delay the next attempt."""
     gated_by: str | None = None

@@ -28,7 +28,7 @@ class QuotaBreakerRule(Response):
     """Condition that opens a circuit breaker."""
 
     failure_rate: float
-    """Share of failed jobs among the counted jobs."""
+    """Share of failed jobs among the counted jobs at which the breaker opens."""
     min_calls: int
     """Minimum number of jobs that the breaker must count before it can open."""
     cooldown_s: int
@@ -119,7 +119,7 @@ class Quota(Response):
     tenant: str
     """Tenant, trimmed and lower-cased. `*`: every tenant."""
     name: str | None
-    """Quotas over all tenants only. `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`, for example."""
+    """Quotas over all tenants only. Name: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`."""
     type: str | None
     """Job type of the quota. `*` for each job type, with tenant `*` only."""
     source: str | None

@@ -34,7 +34,7 @@ _TAGS = {
     "bulks": "Bulk operations: one control or redrive of many jobs, with the result for each job.",
     "protocols": "Definitions of job types.",
     "audit": "Signed heads of job histories and logs, daily anchors, and the public keys of the signatures.",
-    "rejected messages": "Messages from services that no job could accept.",
+    "rejected messages": "Messages that services sent and that no job could accept.",
     "admin": "Sweeps and the deletion of a tenant's data, for operators.",
     "callbacks": "Replies that platform services send by HTTP instead of the bus. Each reply requires the token of "
     "its directive.",
@@ -49,8 +49,9 @@ _TITLES = {"graphql": "GraphQL"}
 
 _DESCRIPTION = (
     "LUCIUS is a control plane for document jobs. A caller submits a job request, follows the job and controls it.\n\n"
-    "Bodies are JSON in UTF-8, at most 1 MiB, with at most 64 nested levels, without duplicate keys, NaN or lone "
-    "surrogates. A minor version can add fields to responses: ignore unknown fields. Every error has the form of "
+    "Bodies of requests are JSON in UTF-8, with at most 64 nested levels, without duplicate keys, NaN or lone "
+    "surrogates. The maximum is 1 MiB, for a callback 256 KiB, and for a GraphQL request 16 KiB. A minor version can "
+    "add fields to responses: ignore unknown fields. Every error has the form of "
     "RFC 9457 and a stable `code`.\n\nLists are paged: pass `next` as `cursor` to get the next page. Reads have an "
     "`ETag`. If the response is unchanged, a request with `If-None-Match` returns 304. Every `GET` route "
     "supports `HEAD`.\n\n`Retry-After` is in seconds. A request can set `X-Correlation-Id`. Every response has "
@@ -79,7 +80,7 @@ _AUTHENTICATION = {
         "description": (
             "`callback_urls.token` of a directive. The token is valid for one attempt of one step, until `lease_s` "
             "seconds after the end of the lease. Before the ACK, the token is valid until `lease_s` seconds after the "
-            "total time of the job or step. Each response has a new token while the attempt is in progress."
+            "total time limit of the job or step. Each response has a new token while the attempt is in progress."
         ),
     },
 }

@@ -103,7 +103,7 @@ def _body(route: Route) -> JsonObject | None:
 #: without `type`: tools that only support JSON would reject a body that is not a JSON string
 _LINES = {
     "pattern": r"[^ \t\n\r\v\f]",
-    "description": "One job request per line, at most 1,000. Blank lines are skipped.",
+    "description": "One job request per line, at most 1,000. LUCIUS skips blank lines.",
 }
 _NDJSON_EXAMPLE = "".join(
     json.dumps(

@@ -26,7 +26,7 @@ _AT_ONCE_MS, _LATER_MS = 250, 5_000
 LAST_EVENT_ID = in_header(
     "Last-Event-ID",
     {"type": "string"},
-    "Streams only. `id` of the last event received; overrides `after`. EventSource sends this header automatically.",
+    "Streams only. `id` of the last event received. Overrides `after`. EventSource sends this header automatically.",
 )
 TICKET = in_query(
     "ticket",
