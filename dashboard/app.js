@@ -91,7 +91,7 @@ function App() {
       <${Search} /><${Tenant} />
       <span class=${`connection ${connection.value}`} role="status"><i aria-hidden="true" />${CONNECTION[connection.value]}</span>
       <button class="icon-button" title="Show times in UTC or local time" onClick=${() => (local.value = !local.value)}>${local.value ? "Local" : "UTC"}</button>
-      <button class="icon-button" aria-label="Switch between light and dark" title="Switch between light and dark" onClick=${setTheme}>◐</button>
+      <button class="icon-button" aria-label="Switch between light and dark theme" title="Switch between light and dark theme" onClick=${setTheme}>◐</button>
       <button class="icon-button shortcuts" aria-label="Keyboard shortcuts" title="Keyboard shortcuts" onClick=${() => (helpOpen.value = true)}>?</button>
       ${token.value && html`<button class="icon-button" title=${`Signed in as ${subject.value}`} onClick=${signOut}>Sign out</button>`}
     </header>

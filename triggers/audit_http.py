@@ -82,8 +82,8 @@ async def _heads(request: Request) -> func.HttpResponse:
     "tenant's file has the tenant's heads. Each anchor in the response has the records of this tenant's file.",
     parameters=(
         TENANT,
-        in_query("since", _INSTANT, f"Time on the first day. Default: {_DEFAULT_DAYS} days ago."),
-        in_query("until", _INSTANT, "Time on the last day. Default: now."),
+        in_query("since", _INSTANT, f"Timestamp on the first UTC day to list. Default: {_DEFAULT_DAYS} days ago."),
+        in_query("until", _INSTANT, "Timestamp on the last UTC day to list. Default: now."),
         CURSOR,
     ),
     responses={200: AnchorPage},

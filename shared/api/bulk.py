@@ -48,8 +48,8 @@ class Bulk(Response):
     state: BulkStateName
     """State. After CANCELLED no further action starts, and open items stay open."""
     listed: bool
-    """`true` if all jobs of the filter are found. Until then `matched` grows. Jobs below `root` are found as the
-    operation proceeds."""
+    """`true` if all jobs of the filter are found. Until then `matched` grows. The failed dependants of `root` are found
+    while the bulk operation runs."""
     matched: int
     done: int
     refused: int

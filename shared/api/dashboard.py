@@ -22,7 +22,7 @@ from shared.ports.sweeps import Backlog, SweepMark, WorkCounts
 
 
 class OverviewSubject(Response):
-    """Subject of a problem."""
+    """Kind and id of a problem's subject."""
 
     kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures", "rejected", "webhook"]
     id: str

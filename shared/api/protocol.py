@@ -64,7 +64,7 @@ class ProtocolPage(Response):
 
 
 class ProtocolVersion(Response):
-    """Version of a protocol."""
+    """Version of a protocol, with its share of new jobs and its number of jobs in flight."""
 
     version: int
     loaded: bool

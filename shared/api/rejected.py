@@ -65,7 +65,7 @@ class RejectedMessage(RejectedLine):
 
 
 class SweepAction(Response):
-    """Action of a sweep."""
+    """Action of a sweep for one job."""
 
     jobId: JobId
     action: str

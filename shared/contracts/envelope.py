@@ -208,7 +208,7 @@ class Envelope(BaseModel):
             }
         ),
     ] = Field(default_factory=dict)
-    """Labels, for list filters."""
+    """Labels, for filters of lists, events and webhooks."""
     requested_by: Annotated[TextLine, Field(max_length=256)] | None = None
     source: Annotated[TextLine, Field(max_length=256)] | None = None
     """Source of the request, in the caller's words."""
