@@ -79,7 +79,7 @@ async def _heads(request: Request) -> func.HttpResponse:
     path="v1/audit/anchors",
     summary="List anchors",
     description="Lists anchors. An anchor is the signed list of the digests of all tenants' files of one UTC day. A "
-    "tenant's file has the tenant's heads. Each anchor in the response has the records of this tenant's file.",
+    "tenant's file has the tenant's heads. Each anchor in the response has the records of the requested tenant's file.",
     parameters=(
         TENANT,
         in_query("since", _INSTANT, f"Timestamp on the first UTC day to list. Default: {_DEFAULT_DAYS} days ago."),

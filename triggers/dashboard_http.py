@@ -33,8 +33,8 @@ _MAX_NAME = 512
     tag="dashboard",
     summary="Get the overview",
     description="Returns the problems, worst first, and counts of jobs, lanes, services, quotas and the last hour. "
-    "Counts are as of the last sweep (one sweep a minute). A caller of one tenant gets only the counts and problems "
-    "of that tenant.",
+    "Counts of all tenants are as of the last sweep (one sweep a minute). The counts of one tenant's jobs and quotas "
+    "are current. A caller of one tenant gets only the counts and problems of that tenant.",
     parameters=(
         Parameter(
             name="tenant",

@@ -83,7 +83,7 @@ async def _run_artifacts(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/runs/{jobId}/artifacts/{name}",
     summary="Get a run's artifact",
-    description="Redirects to a link to the artifact. The link is valid for five minutes, without a token. With "
+    description="Redirects to a link to the artifact. The link works without a token for five minutes. With "
     "`Accept: application/json` the response is the link.",
     parameters=(JOB_ID, NAME, ATTEMPT),
     responses={200: ArtifactLink, 307: None},

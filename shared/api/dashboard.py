@@ -62,9 +62,10 @@ class OverviewJobs(Response):
     active: dict[str, int]
     """Number of jobs by status. A status without jobs is absent."""
     at_least: bool
-    """`true` if the tenant has more than 1,000 of these jobs. `active` then counts only the first 1,000 jobs."""
+    """`true` if the overview is of one tenant, and the tenant has at least 1,000 of these jobs. `active` then counts
+    1,000 jobs."""
     counted_at: Instant | None
-    """End of the sweep that counted the jobs. Null before the first sweep."""
+    """End of the last sweep, which counted the jobs of all tenants. Null before the first sweep."""
 
 
 class OverviewLatency(Response):
@@ -86,7 +87,7 @@ class OverviewMinute(Response):
     ended: dict[str, int]
     """Number of jobs that ended, by status."""
     reasons: dict[str, int]
-    """Number of jobs that ended without success, by error code."""
+    """Number of jobs that ended without success, by error code or, without an error code, by status."""
     ack: OverviewLatency | None
     """Latency of the minute's ACKs. Null if this minute has no ACK, or in the overview of one tenant."""
     result: OverviewLatency | None
@@ -125,8 +126,8 @@ class OverviewService(Response):
 
 
 class OverviewQuota(Response):
-    """Quota that is held or throttled, has an open circuit breaker, or uses at least 90% of its limit of active
-    jobs."""
+    """Quota that is held or throttled, has an open or half-open circuit breaker, or uses at least 90% of its limit of
+    active jobs."""
 
     id: GateId
     kind: GateKindName

@@ -63,8 +63,13 @@ class Explanation(Response):
     quota_wait: QuotaWait | None = None
     """THROTTLED only. The parts of `waits_for`."""
     gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None
-    """Reason for the delay of a job that has not failed. THROTTLED: a quota, or other jobs ahead in the waiting
-    queue. GATED: a dispatch limit of the step's service or lane."""
+    """Reason for the delay of a job that has not failed.
+
+    - PAUSED: the job is paused.
+    - LANE_BACKLOG: directives or replies wait on the lane.
+    - THROTTLED: a quota, or other jobs ahead in the waiting queue.
+    - GATED: a dispatch limit of the step's service or lane.
+    """
     stopped_by: str | None = None
     """Quota of a THROTTLED job, in words. Dispatch limit of a GATED attempt."""
     position: int | None = None
@@ -74,7 +79,8 @@ class Explanation(Response):
     """Estimated start of a THROTTLED job. Null if time alone does not start the job; see `quota_wait`."""
     since: Instant | None
     until: Instant | None
-    """End of the time limit. Null if there is no time limit, or the job has ended."""
+    """End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, or the
+    job has ended."""
     then: str
     """Effect if no event arrives by `until`."""
     brought_here: Move | None

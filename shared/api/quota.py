@@ -153,7 +153,7 @@ class Quota(Response):
 
 
 class QuotaPage(Response):
-    """Quotas. The tenant's own quota precedes the tenant's other quotas."""
+    """Quotas. Each tenant's own quota precedes the tenant's other quotas."""
 
     quotas: list[Quota]
     next: Cursor

@@ -177,8 +177,8 @@ class Hook(Response):
     filter: HookFilter
     description: str
     state: HookStateName
-    """An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if no delivery succeeded
-    for 24 hours. Its deliveries then wait until a caller resumes the webhook."""
+    """An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for
+    24 hours without a success. Its deliveries then wait until a caller resumes the webhook."""
     state_reason: str | None
     created_at: Instant
     created_by: str
@@ -189,7 +189,7 @@ class Hook(Response):
     previous_until: Instant | None
     """Time until which the previous secret signs, too."""
     failures: int
-    """Number of failed attempts since the last success."""
+    """Number of failed attempts since the last success, without 4xx responses other than 408, 425 and 429."""
     failing_since: Instant | None
     succeeded_at: Instant | None
     """Time of the last successful delivery."""
