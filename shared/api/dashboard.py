@@ -126,8 +126,8 @@ class OverviewService(Response):
 
 
 class OverviewQuota(Response):
-    """Quota that is held or throttled, has an open or half-open circuit breaker, or uses at least 90% of its limit of
-    active jobs."""
+    """Quota that is held or throttled, has an open or half-open circuit breaker, or uses at least 90% of its
+    limit of active jobs."""
 
     id: GateId
     kind: GateKindName
@@ -179,7 +179,8 @@ class DashboardMetrics(Response):
     """Waiting directives by lane. Null in the overview of one tenant."""
     services: list[OverviewService]
     quotas: list[OverviewQuota]
-    """Quotas that need attention, at most 20."""
+    """Quotas that are held or throttled, have an open or half-open breaker, or have at least 90 % of their maximum
+    active jobs. At most 20."""
     incidents: OverviewIncidents
     sweeper: OverviewSweeper
     dependencies: dict[str, DependencyState]

@@ -64,7 +64,7 @@ class ProtocolPage(Response):
 
 
 class ProtocolVersion(Response):
-    """Version of a protocol, with its share of new jobs and its number of jobs in flight."""
+    """Version of a protocol, with its part of the new jobs and its jobs in flight."""
 
     version: int
     loaded: bool

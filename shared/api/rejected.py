@@ -65,7 +65,7 @@ class RejectedMessage(RejectedLine):
 
 
 class SweepAction(Response):
-    """Action of a sweep for one job."""
+    """Action of a sweep on one job."""
 
     jobId: JobId
     action: str
