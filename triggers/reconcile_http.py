@@ -30,8 +30,8 @@ RECONCILE = Route(
     durable_client=True,
     tag="admin",
     summary="Run a sweep",
-    description="Finishes interrupted work, as the sweeper does every minute. Safe at any time. Maximum one sweep at a "
-    "time per process.",
+    description="Finishes interrupted work, as the sweeper does every minute. Safe at any time. Maximum one requested "
+    "sweep at a time per process.",
     parameters=(DRY_RUN,),
     body=ReconcileRequest,
     responses={200: Reconciled},

@@ -39,7 +39,7 @@ _route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
     path="v1/usage",
     summary="Sum a tenant's quota usage",
     description="Counts the tenant's jobs by hour of creation. The most recent hours have no rollup yet. If these "
-    f"hours have more than {MAX_ROWS:,} jobs, the response is `partial`.",
+    f"hours have at least {MAX_ROWS:,} jobs, the response is `partial`.",
     parameters=(TENANT, SINCE, BY),
     responses={200: UsageReport},
     problems=(*_TENANT_PROBLEMS, ProblemCode.SINCE_INVALID, ProblemCode.BY_INVALID),

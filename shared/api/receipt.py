@@ -106,9 +106,9 @@ class ReceiptSums(Response):
     since: Instant | None
     until: Instant | None
     jobs: int
-    """Number of jobs in this page. All sums are over these jobs."""
+    """Number of jobs in the sums of this page."""
     unreadable: int
-    """Number of jobs in this page that are not in the sums, because LUCIUS cannot read their rows or archived
+    """Number of jobs that are not in the sums of this page, because LUCIUS cannot read their rows or archived
     bundles."""
     by_status: dict[JobStatusName, int]
     elapsed_s: float
