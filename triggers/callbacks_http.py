@@ -17,8 +17,8 @@ from triggers.http.routes import Handler, Request
 IDEMPOTENCY_KEY = in_header(
     "Idempotency-Key",
     {"type": "string"},
-    "Idempotency key, at most 512 characters. LUCIUS ignores a longer key. Repeating the callback with the same key has "
-    "no effect.",
+    "Idempotency key, at most 512 characters. LUCIUS ignores a longer key. Repeating the callback with the same key "
+    "has no effect.",
 )
 
 #: problems that `receive_reply` can raise

@@ -73,8 +73,7 @@ EVENTS = Route(
         in_query(
             "wait",
             {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
-            "Long poll: maximum number of seconds to wait for an event if the page is empty. Default 0, "
-            f"maximum {MAX_WAIT_S}.",
+            f"Long poll. Maximum seconds to wait for an event if the page is empty. Default 0, maximum {MAX_WAIT_S}.",
         ),
         LIMIT,
         LAST_EVENT_ID,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -41,8 +41,16 @@ class _Query:
     read: Handler
 
 
+def _bounded(field: RootField) -> RootField:
+    """Describes the maximum of a list, which is lower than the maximum of its route."""
+    if (limit := field.arguments.get("limit")) is None:
+        return field
+    limit = replace(limit, description=f"Maximum items per page. Default and maximum {MAX_LINES}.")
+    return replace(field, arguments={**field.arguments, "limit": limit})
+
+
 def _query(name: str, read: Handler, *without: str) -> _Query:
-    return _Query(root_field(name, routes_of(read)[0], without=without), read)
+    return _Query(_bounded(root_field(name, routes_of(read)[0], without=without)), read)
 
 
 _QUERIES = (
@@ -51,13 +59,15 @@ _QUERIES = (
     _query("events", events_http.events_read, "wait", "ticket"),
     _query("quotas", quotas_http.quotas_list),
 )
-_EVENTS = root_field(
-    "events",
-    events_http.EVENTS,
-    without=("wait", "ticket"),
-    model=FollowedEvent,
-    description="Events of a tenant, in order. With `after`, only the events that follow this cursor. Default: new "
-    "events only.",
+_EVENTS = _bounded(
+    root_field(
+        "events",
+        events_http.EVENTS,
+        without=("wait", "ticket"),
+        model=FollowedEvent,
+        description="Events of a tenant, in order. With `after`, only the events that follow this cursor. Default: new "
+        "events only.",
+    )
 )
 
 

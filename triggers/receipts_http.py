@@ -28,7 +28,7 @@ BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Additional sum
     tag="jobs",
     summary="Sum time breakdowns of jobs",
     description="Sums time and operations of the jobs that match the filter, newest first. A page sums at most "
-    f"{MAX_JOBS} jobs. For a total, add up the pages.",
+    f"{MAX_JOBS} jobs. For a total, add up the pages. All-tenants callers must set `tenant_id`.",
     parameters=(*FILTERS, BY, *PAGE),
     responses={200: ReceiptSums},
     problems=(ProblemCode.TENANT_REQUIRED, ProblemCode.BY_INVALID, *FILTER_PROBLEMS, *PAGE_PROBLEMS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -17,7 +18,7 @@ from shared.errors import excerpt
 from shared.operations.jobs.runs import Run, link_artifact
 from shared.refusals import JobNotFound
 from triggers.callbacks_http import CALLBACK_PROBLEMS, IDEMPOTENCY_KEY, receive_reply
-from triggers.http.long_poll import WAIT
+from triggers.http.long_poll import MAX_WAIT_S, WAIT
 from triggers.http.parameters import JOB_ID, job_id_of
 from triggers.http.problems import RequestError
 from triggers.http.responses import Content, respond, weights_of
@@ -30,6 +31,10 @@ from triggers.run_log import AFTER, find_run, log_stream, log_text
 LINK_LIFE = timedelta(minutes=5)
 _MAX_DIGITS = 9
 
+WAIT_FOR_OUTPUT = replace(
+    WAIT,
+    description=f"Long poll. Maximum seconds to wait for output before the response. Default 0, maximum {MAX_WAIT_S}.",
+)
 ATTEMPT = in_query(
     "attempt", {"type": "integer", "minimum": 1}, "Attempt of the run. Default: the last attempt that was started."
 )
@@ -48,9 +53,9 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     f"With `Accept: {EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, and an event "
     "`end` when the run has ended. The request after `end` returns 204.",
     streams=True,
-    parameters=(JOB_ID, AFTER, WAIT, LAST_EVENT_ID, TICKET),
+    parameters=(JOB_ID, AFTER, WAIT_FOR_OUTPUT, LAST_EVENT_ID, TICKET),
     responses={200: "text/plain", 204: None},
-    descriptions={200: "Part of the log.", 204: "Streams only. The run has ended, and no output follows the cursor."},
+    descriptions={200: "Part of the log.", 204: "Streams only. The run has ended, and no output follows the position."},
     headers={200: ("RunLink",)},
     problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.CURSOR_INVALID, ProblemCode.WAIT_INVALID),
 )

@@ -82,7 +82,7 @@ _MAX_DIGITS = 10
 LIMIT = in_query(
     "limit",
     {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE},
-    f"Maximum items per page. Default {DEFAULT_PAGE}. Maximum {MAX_PAGE:,}, or 100 in GraphQL.",
+    f"Maximum items per page. Default {DEFAULT_PAGE}, maximum {MAX_PAGE:,}.",
 )
 CURSOR = in_query("cursor", {"type": "string"}, "`next` of the previous page. Opaque.")
 PAGE = (LIMIT, CURSOR)
