@@ -142,8 +142,8 @@ async def _dismiss(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     tag="dead letters",
     summary="Dismiss a dead letter",
-    description="Removes the job from the dead letters and dismisses its open incident. The job does not change and "
-    "can be redriven. Idempotent: a repeated request changes nothing.",
+    description="Removes the job from the dead letters and dismisses the job's open incident. The job does not change "
+    "and can be redriven. Idempotent: a repeated request changes nothing.",
     parameters=(JOB_ID,),
     body=IncidentRequest,
     body_required=True,

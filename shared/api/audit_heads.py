@@ -46,9 +46,9 @@ class Anchor(Response):
     envelope: DsseEnvelope
     """Signed statement with the digests of each tenant's file and of the previous day's anchor."""
     lines: list[dict[str, Any]]
-    """Records of the tenant's file. Empty if the tenant had no event on this day. The first record has the tenant and
-    the day, and `complete` is `false` if heads are missing. Each other record is a head. The file has the canonical
-    JSON (RFC 8785) of each record, and a newline after each record."""
+    """Records of the tenant's file, or an empty list if the tenant had no event on this day. The first record has the
+    tenant and the day, and `complete` is `false` if heads are missing. Each other record is a head. The file has the
+    canonical JSON (RFC 8785) of each record, and a newline after each record."""
 
 
 class AnchorPage(Response):

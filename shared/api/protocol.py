@@ -68,7 +68,7 @@ class ProtocolVersion(Response):
 
     version: int
     loaded: bool
-    """`true` if new jobs can follow this version: the app's files or App Configuration have it."""
+    """`true` if new jobs can follow this version: the app's files or App Configuration have the version."""
     new_jobs_percent: float
     """Percentage of new jobs that follow this version, without jobs whose requests name a version."""
     first_loaded_at: Instant | None
