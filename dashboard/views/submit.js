@@ -96,7 +96,7 @@ export default function Submit() {
   const { body, error } = useMemo(() => (protocol ? bodyOf(protocol, name.trim(), texts, payload) : {}), [protocol, name, texts, payload]);
   if (protocols.error) return html`<section class="view"><h1>Submit</h1><${ErrorState} error=${protocols.error} retry=${protocols.reload} /></section>`;
   if (!protocols.data) return html`<section class="view"><h1>Submit</h1><${Skeleton} rows=${8} height=${36} /></section>`;
-  if (!protocol) return html`<section class="view"><h1>Submit</h1><${EmptyState} title="No protocols"><p>The app has loaded no protocols.</p><//></section>`;
+  if (!protocol) return html`<section class="view"><h1>Submit</h1><${EmptyState} title="No protocols"><p>The app has loaded no protocols. An operator must add a protocol.</p><//></section>`;
   const storage = storageOf(newest.data);
   const sample = (file) => setTexts({ ...texts, input_ref: `${storage}/documents/samples/${file}`, output_ref: `${storage}/results` });
   const submit = async (event) => {
