@@ -64,11 +64,11 @@ class ProtocolPage(Response):
 
 
 class ProtocolVersion(Response):
-    """Version of a protocol, with its part of the new jobs and its jobs in flight."""
+    """Version of a protocol, with its percentage of new jobs and its jobs in flight."""
 
     version: int
     loaded: bool
-    """`true` if new jobs can follow this version: the app's files or App Configuration have the version."""
+    """`true` if new jobs can follow this version, which the app's files or App Configuration then have."""
     new_jobs_percent: float
     """Percentage of new jobs that follow this version, without jobs whose requests name a version."""
     first_loaded_at: Instant | None
