@@ -16,9 +16,9 @@ class JobFilter(TypedDict, total=False):
     """One or more states, separated by commas."""
     request_type: str | None
     since: datetime | None
-    """Created at or after this timestamp."""
+    """Jobs created at or after this timestamp."""
     until: datetime | None
-    """Created before this timestamp."""
+    """Jobs created before this timestamp."""
     label: str | None
     """`key:value`. Jobs whose label `key` is exactly `value`."""
     idempotency_key: str | None
@@ -40,6 +40,6 @@ class IncidentFilter(TypedDict, total=False):
     """One or more kinds, separated by commas."""
     request_type: str | None
     since: datetime | None
-    """Opened at or after this timestamp."""
+    """Incidents opened at or after this timestamp."""
     until: datetime | None
-    """Opened before this timestamp."""
+    """Incidents opened before this timestamp."""

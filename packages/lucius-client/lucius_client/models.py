@@ -14,8 +14,8 @@ class Artifact(Message):
     Additional output of a step.
     """
 
-    name: Annotated[str, Field(description="Name that the service gives.")]
-    uri: Annotated[str, Field(description="URI. The allow lists of references apply.")]
+    name: Annotated[str, Field(description="Name that the service gives the artifact.")]
+    uri: Annotated[str, Field(description="URI of the artifact. The allow lists of references apply.")]
     media_type: str | None = None
     size: Annotated[int | None, Field(description="Size in bytes.")] = None
     sha256: Annotated[str | None, Field(description="SHA-256 in hex.")] = None
@@ -305,7 +305,7 @@ class DependencyState(Message):
 
     status: Literal["ok", "down"]
     since: Annotated[AwareDatetime, Field(description="Time of the last change of `status`.")]
-    reason: Annotated[str | None, Field(description="Reason why the dependency is down.")] = None
+    reason: Annotated[str | None, Field(description="Cause, if `status` is `down`.")] = None
 
 
 class DocumentReference1(Message):
@@ -336,14 +336,21 @@ class DryQuota(Message):
 
     verdict: Annotated[
         Literal["ADMITTED", "STAGED", "REFUSED"],
-        Field(description="Result of the check. A duplicate is always ADMITTED."),
+        Field(
+            description="ADMITTED: the job starts immediately. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A\nduplicate is always ADMITTED."
+        ),
     ]
-    limit: Annotated[str | None, Field(description="Limit that refuses the job.")]
+    limit: Annotated[
+        str | None,
+        Field(
+            description="STAGED: quota that the job waits for, in words. REFUSED: name of the setting with the limit. ADMITTED: null."
+        ),
+    ]
     tenant_limit: Annotated[
         int | None, Field(description="Maximum active jobs of the tenant. Null if there is no limit.")
     ]
     tenant_active: Annotated[
-        int | None, Field(description="Number of active jobs of the tenant. Set if there is a limit.")
+        int | None, Field(description="Number of active jobs of the tenant. Null if no limit applies to the tenant.")
     ]
 
 
@@ -457,7 +464,9 @@ class Envelope(Message):
         AwareDatetime | None,
         Field(description="Time when the job fails if the job has not started. Maximum 2200-01-01."),
     ] = None
-    labels: Annotated[dict[str, str] | None, Field(description="Labels, for list filters.")] = None
+    labels: Annotated[
+        dict[str, str] | None, Field(description="Labels, for filters of lists, events and webhooks.")
+    ] = None
     requested_by: str | None = None
     source: Annotated[str | None, Field(description="Source of the request, in the caller's words.")] = None
 
@@ -483,11 +492,11 @@ class Event(Message):
     to_status: str | None
     job_from: Annotated[str | None, Field(description="Status of the job before the event. Null for the first event.")]
     job_to: str
-    actor: Annotated[str, Field(description="Actor of the event.")]
+    actor: Annotated[str, Field(description="`system`, `service:{name}`, or the caller that caused the event.")]
     source: Annotated[
         str,
         Field(
-            description="Channel: http, bus, callback, dispatch, settle, gates, bulk, sweeper, redrive, dead-letter."
+            description="Channel of the event: `http`, `bus`, `callback`, `dispatch`, `settle`, `gates`, `bulk`, `sweeper`, `redrive` or\n`dead-letter`."
         ),
     ]
     reason: str | None
@@ -589,7 +598,7 @@ class HookSecret(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if no delivery succeeded\nfor 24 hours. Its deliveries then wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for\n24 hours without a success. Its deliveries then wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -601,13 +610,18 @@ class HookSecret(Message):
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
     ]
-    failures: Annotated[int, Field(description="Number of failed attempts since the last success.")]
+    failures: Annotated[
+        int,
+        Field(
+            description="Number of failed attempts since the last success, without 4xx responses other than 408, 425 and 429."
+        ),
+    ]
     failing_since: AwareDatetime | None
     succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for its result."
+            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for the result of the probe."
         ),
     ]
     links: HookLinks
@@ -733,11 +747,12 @@ class OverviewJobs(Message):
     at_least: Annotated[
         bool,
         Field(
-            description="`true` if the tenant has more than 1,000 of these jobs. `active` then counts only the first 1,000 jobs."
+            description="`true` if the overview is of one tenant, and the tenant has at least 1,000 of these jobs. `active` then counts\n1,000 jobs."
         ),
     ]
     counted_at: Annotated[
-        AwareDatetime | None, Field(description="End of the sweep that counted the jobs. Null before the first sweep.")
+        AwareDatetime | None,
+        Field(description="End of the last sweep, which counted the jobs of all tenants. Null before the first sweep."),
     ]
 
 
@@ -779,7 +794,12 @@ class OverviewMinute(Message):
         ),
     ]
     ended: Annotated[dict[str, int], Field(description="Number of jobs that ended, by status.")]
-    reasons: Annotated[dict[str, int], Field(description="Number of jobs that ended without success, by error code.")]
+    reasons: Annotated[
+        dict[str, int],
+        Field(
+            description="Number of jobs that ended without success, by error code or, without an error code, by status."
+        ),
+    ]
     ack: Annotated[
         OverviewLatency | None,
         Field(
@@ -796,14 +816,14 @@ class OverviewMinute(Message):
 
 class OverviewQuota(Message):
     """
-    Quota that is held or throttled, has an open circuit breaker, or uses at least 90% of its limit of active
-    jobs.
+    Quota that is held or throttled, has an open or half-open circuit breaker, or uses at least 90% of its
+    limit of active jobs.
     """
 
     id: str
     kind: Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
     tenant: Annotated[str, Field(description="Tenant id. `*` for a quota over all tenants.")]
-    name: Annotated[str, Field(description="The quota in words.")]
+    name: Annotated[str, Field(description="Name of the quota in words.")]
     active: int
     max_active: int | None
     waiting: int
@@ -847,14 +867,14 @@ class OverviewService(Message):
 
 class OverviewSubject(Message):
     """
-    Subject of a problem.
+    Kind and id of a problem's subject.
     """
 
     kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures", "rejected", "webhook"]
     id: Annotated[
         str,
         Field(
-            description="Name of the dependency or service, or id of the quota or incident. For failures and rejected messages, the\nmost frequent reason. For suspended webhooks, the tenant with the most suspended webhooks."
+            description="Name of the dependency or service, id of the quota or incident, or `sweeper`. For failures and rejected messages,\nthe most frequent reason. For suspended webhooks, the tenant with the most suspended webhooks."
         ),
     ]
 
@@ -879,7 +899,7 @@ class Problem(Message):
     model_config = ConfigDict(
         extra="allow",
     )
-    type: Annotated[str, Field(description="Path of the page with the meaning of `code`.")]
+    type: Annotated[str, Field(description="URL of the entry with the meaning of `code`.")]
     title: str
     status: int
     code: Annotated[str, Field(description="Stable error code, for programs.")]
@@ -903,9 +923,14 @@ class Problem(Message):
             description="CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`. Null if the\ntenant has no heads."
         ),
     ] = None
-    jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT only. Job that the key belongs to.")] = None
+    jobId: Annotated[
+        str | None,
+        Field(description="IDEMPOTENCY_CONFLICT only. Id of the job of the request that used the key first."),
+    ] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN only. Available job types.")] = None
-    limit: Annotated[str | None, Field(description="LIMIT_REACHED only. Setting of the limit.")] = None
+    limit: Annotated[
+        str | None, Field(description="LIMIT_REACHED only. Name of the setting with the reached limit.")
+    ] = None
     living: Annotated[
         int | None, Field(description="TENANT_LIVE only. Number of jobs that have not ended, at most 1,000.")
     ] = None
@@ -1023,13 +1048,13 @@ class QuotaBreaker(Message):
     bad: Annotated[
         int,
         Field(
-            description="Number of failed jobs among the counted jobs. While the breaker is OPEN, the number at its opening."
+            description="Number of failed jobs among the counted jobs. While the breaker is OPEN, the number when the breaker opened."
         ),
     ]
     calls: Annotated[
         int,
         Field(
-            description="Number of jobs that the breaker counts. While the breaker is OPEN, the number at its opening."
+            description="Number of jobs that the breaker counts. While the breaker is OPEN, the number when the breaker opened."
         ),
     ]
 
@@ -1039,11 +1064,18 @@ class QuotaBreakerRule(Message):
     Condition that opens a circuit breaker.
     """
 
-    failure_rate: Annotated[float, Field(description="Share of failed jobs among the counted jobs.")]
+    failure_rate: Annotated[
+        float, Field(description="Share of failed jobs among the counted jobs at which the breaker opens.")
+    ]
     min_calls: Annotated[
         int, Field(description="Minimum number of jobs that the breaker must count before it can open.")
     ]
-    cooldown_s: Annotated[int, Field(description="Seconds for which the breaker stays open the first time.")]
+    cooldown_s: Annotated[
+        int,
+        Field(
+            description="Seconds for which the breaker stays open. Each further opening doubles the time, up to 900 seconds, until the\nbreaker stays closed for one hour."
+        ),
+    ]
     min_tenants: Annotated[
         int | None, Field(description="Quotas over all tenants only. Minimum number of tenants with failed jobs.")
     ] = None
@@ -1062,7 +1094,10 @@ class QuotaHold(Message):
     ]
     actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
     at: AwareDatetime
-    until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null if the hold lasts until a resume.")]
+    until: Annotated[
+        AwareDatetime | None,
+        Field(description="Time when the hold or throttle ends. Null if only a resume ends the hold or throttle."),
+    ]
 
 
 class QuotaLinks(Message):
@@ -1158,7 +1193,10 @@ class QuotaThrottle(Message):
     ]
     actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
     at: AwareDatetime
-    until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null if the hold lasts until a resume.")]
+    until: Annotated[
+        AwareDatetime | None,
+        Field(description="Time when the hold or throttle ends. Null if only a resume ends the hold or throttle."),
+    ]
     max_per_hour: int
 
 
@@ -1247,7 +1285,7 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: Service Bus did not accept the directive at any try.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: every attempt to publish the directive failed.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="Id of the new job that redrives this job.")]
@@ -1431,7 +1469,7 @@ class StepResult(Message):
 
 class SweepAction(Message):
     """
-    Action of a sweep.
+    Action of a sweep on one job.
     """
 
     jobId: str
@@ -1447,7 +1485,7 @@ class TableRow(Message):
     state: str
     event: str
     to: str
-    source: Annotated[str, Field(description="Rule of the row.")]
+    source: Annotated[str, Field(description="Number and text of the rule that the row implements.")]
 
 
 class Ticket(Message):
@@ -1531,7 +1569,7 @@ class WaitingPage(Message):
 
 class WhatIf(Message):
     """
-    Result of a redrive now.
+    Expected result of a redrive.
     """
 
     outcome: Annotated[
@@ -1623,7 +1661,7 @@ class Bulk(Message):
     listed: Annotated[
         bool,
         Field(
-            description="`true` if all jobs of the filter are found. Until then `matched` grows. Jobs below `root` are found as the\noperation proceeds."
+            description="`true` if all jobs of the filter are found. Until then `matched` grows. The failed dependants of `root` are found\nwhile the bulk operation runs."
         ),
     ]
     matched: int
@@ -1637,7 +1675,7 @@ class Bulk(Message):
     open: Annotated[
         int,
         Field(
-            description="Number of items that were not tried yet, or were refused temporarily. The bulk operation tries these items\nuntil 7 days after `created_at`."
+            description="Number of items that were not tried yet, or were refused temporarily. A RUNNING bulk operation tries these items\nuntil 7 days after `created_at`."
         ),
     ]
     created_at: AwareDatetime
@@ -1656,7 +1694,7 @@ class BulkPage(Message):
 
 class DeadLetter(Message):
     """
-    A dead letter: the failed step and its error.
+    Failed job that is neither redriven nor dismissed, with the failed step and its error.
     """
 
     jobId: str
@@ -1677,7 +1715,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: Service Bus did not accept the directive at any try.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: every attempt to publish the directive failed.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     error_message: str | None
@@ -1780,7 +1818,7 @@ class Hook(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if no delivery succeeded\nfor 24 hours. Its deliveries then wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for\n24 hours without a success. Its deliveries then wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -1792,13 +1830,18 @@ class Hook(Message):
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
     ]
-    failures: Annotated[int, Field(description="Number of failed attempts since the last success.")]
+    failures: Annotated[
+        int,
+        Field(
+            description="Number of failed attempts since the last success, without 4xx responses other than 408, 425 and 429."
+        ),
+    ]
     failing_since: AwareDatetime | None
     succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for its result."
+            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for the result of the probe."
         ),
     ]
     links: HookLinks
@@ -1825,7 +1868,7 @@ class HookDetail(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if no delivery succeeded\nfor 24 hours. Its deliveries then wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for\n24 hours without a success. Its deliveries then wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -1837,13 +1880,18 @@ class HookDetail(Message):
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
     ]
-    failures: Annotated[int, Field(description="Number of failed attempts since the last success.")]
+    failures: Annotated[
+        int,
+        Field(
+            description="Number of failed attempts since the last success, without 4xx responses other than 408, 425 and 429."
+        ),
+    ]
     failing_since: AwareDatetime | None
     succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for its result."
+            description="Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other\ndeliveries wait for the result of the probe."
         ),
     ]
     links: HookLinks
@@ -1863,7 +1911,7 @@ class HookLog(Message):
 
 class HookPage(Message):
     """
-    Webhooks of a tenant that have a URL, oldest first.
+    A tenant's webhooks with a URL, oldest first.
     """
 
     webhooks: list[Hook]
@@ -1981,7 +2029,7 @@ class JobLine(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: Service Bus did not accept the directive at any try.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: every attempt to publish the directive failed.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     archived_at: Annotated[
@@ -2068,7 +2116,12 @@ class OverviewProblem(Message):
     Problem that needs an operator.
     """
 
-    level: Annotated[Literal["critical", "warning"], Field(description="Severity. `critical`: jobs do not continue.")]
+    level: Annotated[
+        Literal["critical", "warning"],
+        Field(
+            description="Severity. `critical`: jobs do not continue, or the last sweep is late. `warning`: another problem."
+        ),
+    ]
     sentence: Annotated[str, Field(description="Problem in one sentence.")]
     consequence: Annotated[str | None, Field(description="Consequence if no operator acts.")]
     since: AwareDatetime | None
@@ -2114,13 +2167,15 @@ class ProtocolPage(Message):
 
 class ProtocolVersion(Message):
     """
-    Version of a protocol.
+    Version of a protocol, with its percentage of new jobs and its jobs in flight.
     """
 
     version: int
     loaded: Annotated[
         bool,
-        Field(description="`true` if new jobs can follow this version: the app's files or App Configuration have it."),
+        Field(
+            description="`true` if new jobs can follow this version, which the app's files or App Configuration then have."
+        ),
     ]
     new_jobs_percent: Annotated[
         float,
@@ -2178,7 +2233,7 @@ class Quota(Message):
     name: Annotated[
         str | None,
         Field(
-            description="Quotas over all tenants only: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."
+            description="Quotas over all tenants only. Name: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`."
         ),
     ]
     type: Annotated[
@@ -2257,7 +2312,7 @@ class QuotaChange(Message):
 
 class QuotaPage(Message):
     """
-    Quotas, a tenant's own first.
+    Quotas. Each tenant's own quota precedes the tenant's other quotas.
     """
 
     quotas: list[Quota]
@@ -2266,7 +2321,7 @@ class QuotaPage(Message):
 
 class Receipt(Message):
     """
-    Time and operations breakdown of a job. Each of several parallel steps counts the shared time in full.
+    Time and operations breakdown of a job. If steps run in parallel, each step counts the shared time in full.
     """
 
     jobId: str
@@ -2311,11 +2366,11 @@ class ReceiptSums(Message):
     tenant_id: str
     since: AwareDatetime | None
     until: AwareDatetime | None
-    jobs: Annotated[int, Field(description="Number of jobs in this page. All sums are over these jobs.")]
+    jobs: Annotated[int, Field(description="Number of jobs in the sums of this page.")]
     unreadable: Annotated[
         int,
         Field(
-            description="Number of jobs in this page that are not in the sums, because LUCIUS cannot read their rows or archived\nbundles."
+            description="Number of jobs that are not in the sums of this page, because LUCIUS cannot read their rows or archived\nbundles."
         ),
     ]
     by_status: dict[str, int]
@@ -2386,7 +2441,7 @@ class RejectedMessage(Message):
         ),
     ]
     what_if: Annotated[
-        WhatIf | None, Field(description="Result of a redrive now. Set in the response of `GET` only.")
+        WhatIf | None, Field(description="Expected result of a redrive. Set in the response of `GET` only.")
     ] = None
 
 
@@ -2458,7 +2513,7 @@ class Step(Message):
     backlog_since: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time from which a backlog can explain the missing reply. Meanwhile the attempt does not time out."
+            description="Time when LUCIUS first postponed the timeout of the attempt, because a directive or replies wait on the lane."
         ),
     ]
     gated_since: Annotated[
@@ -2560,7 +2615,7 @@ class UsageReport(Message):
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the most recent hours, which have no rollup yet, have more than 5,000 jobs. The counts then omit\nsome jobs."
+            description="`true` if the most recent hours, which have no rollup yet, have at least 5,000 jobs. The counts can then omit\njobs."
         ),
     ]
 
@@ -2578,7 +2633,7 @@ class Anchor(Message):
     lines: Annotated[
         list[dict[str, Any]],
         Field(
-            description="Records of the tenant's file. The file has the canonical JSON (RFC 8785) of each record, and a newline\nafter each record. Empty if the tenant had no event on this day."
+            description="Records of the tenant's file, or an empty list if the tenant had no event on this day. The first record has the\ntenant and the day, and `complete` is `false` if heads are missing. Each other record is a head. The file has the\ncanonical JSON (RFC 8785) of each record, and a newline after each record."
         ),
     ]
 
@@ -2618,7 +2673,12 @@ class DashboardMetrics(Message):
         list[OverviewLane] | None, Field(description="Waiting directives by lane. Null in the overview of one tenant.")
     ]
     services: list[OverviewService]
-    quotas: Annotated[list[OverviewQuota], Field(description="Quotas that need attention, at most 20.")]
+    quotas: Annotated[
+        list[OverviewQuota],
+        Field(
+            description="Quotas that are held or throttled, have an open or half-open breaker, or have at least 90 % of their maximum\nactive jobs. At most 20."
+        ),
+    ]
     incidents: OverviewIncidents
     sweeper: OverviewSweeper
     dependencies: dict[str, DependencyState]
@@ -2649,7 +2709,7 @@ class Explanation(Message):
     gate: Annotated[
         Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None,
         Field(
-            description="Reason for the delay of a job that has not failed. THROTTLED: a quota, or other jobs ahead in the waiting\nqueue. GATED: a dispatch limit of the step's service or lane."
+            description="Reason for the delay of a job that has not failed.\n\n- PAUSED: the job is paused.\n- LANE_BACKLOG: directives or replies wait on the lane.\n- THROTTLED: a quota, or other jobs ahead in the waiting queue.\n- GATED: a dispatch limit of the step's service or lane."
         ),
     ]
     stopped_by: Annotated[
@@ -2670,7 +2730,9 @@ class Explanation(Message):
     since: AwareDatetime | None
     until: Annotated[
         AwareDatetime | None,
-        Field(description="End of the time limit. Null if there is no time limit, or the job has ended."),
+        Field(
+            description="End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, or the\njob has ended."
+        ),
     ]
     then: Annotated[str, Field(description="Effect if no event arrives by `until`.")]
     brought_here: Annotated[Move | None, Field(description="Transition that led to the current state.")]
@@ -2693,7 +2755,7 @@ class Job(Message):
     protocol_digest: Annotated[
         str,
         Field(
-            description="SHA-256 of the canonical JSON (RFC 8785) of the definition without `ramp_percent`, and its payload schemas."
+            description="SHA-256 of the canonical JSON (RFC 8785) of the protocol definition, with the payload schemas and without\n`ramp_percent`."
         ),
     ]
     request_type: str
@@ -2739,7 +2801,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: Service Bus did not accept the directive at any try.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: every attempt to publish the directive failed.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     error_message: str | None
@@ -2772,7 +2834,12 @@ class Job(Message):
         AwareDatetime | None,
         Field(description="Time when the job started to wait for its quotas. Null if the job did not wait."),
     ]
-    admitted_at: Annotated[AwareDatetime | None, Field(description="Time of admission.")]
+    admitted_at: Annotated[
+        AwareDatetime | None,
+        Field(
+            description="Time when the job was admitted after a wait. Null if the job did not wait, or is not admitted."
+        ),
+    ]
     archived_at: Annotated[
         AwareDatetime | None, Field(description="Time when the job was archived. Null if the job is not archived.")
     ]
