@@ -152,7 +152,10 @@ def test_a_job_that_has_not_ended_has_the_reasons(folder: Path) -> None:
     write(folder / "b.tar.gz", [recorded(2)])
     code, outcomes, reasons = replayed(folder, "Upper", "Answer")
     assert (code, outcomes) == (1, ["SAME", "NOT_COMPARABLE", "NOT_COMPARABLE"])
-    assert reasons[1:] == ["no --step has a class for EMBEDDING", "the step is PENDING in the history"]
+    assert reasons[1:] == [
+        "no --step has a class for EMBEDDING; add the class with --step",
+        "the step is PENDING in the history",
+    ]
 
 
 def test_a_step_of_a_broken_history_is_not_run(tmp_path: Path) -> None:

@@ -26,13 +26,15 @@ Key = Annotated[
 ]
 Head = Annotated[
     str | None,
-    typer.Option(metavar="HASH", help="Hash that the job's last event must have. Take it from a separate record."),
+    typer.Option(
+        metavar="HASH", help="Hash that the job's last event must have. Take the hash from a separate record."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, in the format tar.gz.")]
 WithoutHeads = Annotated[
     bool,
-    typer.Option("--without-heads", help="Export without signed heads. Selects the jobs created in the window."),
+    typer.Option("--without-heads", help="Export the jobs created in the window, without signed heads."),
 ]
 WithContent = Annotated[
     bool, typer.Option("--with-content", help="Include payloads, error texts and query strings of references.")
@@ -46,7 +48,7 @@ orch_app = typer.Typer(help="Current name: lucius audit export.", no_args_is_hel
 @audit_app.callback()
 @orch_app.callback()
 def audit() -> None:
-    """Audit bundles."""
+    """Export and verify bundles of histories."""
 
 
 def verify_file(

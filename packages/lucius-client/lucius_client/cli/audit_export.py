@@ -84,7 +84,9 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     totals = made["totals"]
     rendering.write(f"{output}: {totals['jobs']} jobs, {totals['events']} events")
     if not plan.pages:
-        rendering.write("without signed heads: levels 1 to 3 can be verified, and an omitted job is not detected")
+        rendering.write(
+            "the bundle has no signed heads; `lucius audit verify` checks levels 1 to 3, and cannot detect omitted jobs"
+        )
     if gone := [job_id for job_id, code in not_exported.items() if code in GONE]:
         rendering.write(
             f"not exported, because the jobs or their archived bundles were deleted: {', '.join(gone)}", stderr=True

@@ -63,10 +63,10 @@ class Line:
 
     @classmethod
     def of(cls, job: Json, at: datetime | None = None, step_id: str | None = None) -> Line:
-        """Returns the progress line of a step of `job`, by default of the current step. `job` is JSON of the API. If
-        `at` is None, elapsed times end now.
+        """Returns the progress line of a step of `job`, by default of the current step. `job` is JSON of the API.
 
-        The state on the line is the step's state, unless the job's state shows more.
+        The elapsed time of an ended job is its duration. Otherwise the elapsed time ends at `at`, by default now. The
+        state is the step's state while the job is QUEUED or IN_PROGRESS, else the job's state.
         """
         created = datetime.fromisoformat(job["created_at"])
         ended = datetime.fromisoformat(job["completed_at"]) if job.get("completed_at") else None

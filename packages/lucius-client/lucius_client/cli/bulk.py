@@ -29,11 +29,11 @@ Filter = Annotated[
     typer.Option(
         "--filter",
         metavar="KEY=VALUE",
-        help="Condition for the jobs; repeatable: status=, request_type=, label=KEY:VALUE, since=, until=. "
+        help="Condition for the jobs; repeatable. Keys: status, request_type, label (KEY:VALUE), since and until. "
         "A time is a timestamp, or an age such as 2h.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the jobs that match now; change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the jobs that match now. Change nothing.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Show progress until the bulk operation has ended.")]
 
 BULKS = Listing(
@@ -85,7 +85,7 @@ def _command_of(action: str, summary: str) -> Callable[..., Any]:
 
 
 cancel = _command_of("cancel", "Cancel jobs. LUCIUS waits for attempts in flight.")
-pause = _command_of("pause", "Pause jobs. Attempts in flight finish; none starts.")
+pause = _command_of("pause", "Pause jobs. Attempts in flight finish. No attempt starts.")
 resume = _command_of("resume", "Resume paused jobs.")
 redrive = _command_of("redrive", "Redrive failed or cancelled jobs, each as a new job.")
 replay = _command_of("replay", "Replay jobs that have ended, each as a new job.")

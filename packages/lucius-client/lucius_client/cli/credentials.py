@@ -29,8 +29,8 @@ def access_token(api: str) -> str | None:
         return None
     if entry["expires_at"] <= time.time() + _EXPIRY_MARGIN_S:
         raise UsageError(
-            f"the token for {_key(api)} has expired; run lucius login --as {entry['tenant']}, "
-            "or, if the API requires no tokens, run lucius logout"
+            f"the token for {_key(api)} has expired; run `lucius login --as {entry['tenant']}`, "
+            "or, if the API requires no tokens, run `lucius logout`"
         )
     return str(entry["access_token"])
 
@@ -67,7 +67,7 @@ def _read() -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path()}: {error}; remove the file, and log in again") from error
+        raise UsageError(f"cannot read {path()}: {error}; remove the file, and run `lucius login`") from error
     return tokens
 
 
@@ -82,4 +82,6 @@ def _write(tokens: dict[str, Any]) -> None:
             json.dump(tokens, out, indent=2)
         fresh.replace(file)
     except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot write {file}: {error.strerror}; name another folder with LUCIUS_CONFIG_DIR"
+        ) from error

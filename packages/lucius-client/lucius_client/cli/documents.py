@@ -38,7 +38,9 @@ class Documents:
         try:
             self._client = BlobServiceClient.from_connection_string(connection, **RETRY)
         except ValueError as error:
-            raise UsageError(f"{SETTING} is not a storage connection string: {error}") from error
+            raise UsageError(
+                f"{SETTING} is not a storage connection string: {error}; copy the string from the storage account"
+            ) from error
         self.endpoint = self._client.url.rstrip("/")
 
     @classmethod
@@ -70,7 +72,9 @@ class Documents:
         return str(blob.url)
 
     def read_json(self, uri: str) -> Any:
-        """Returns a JSON document of this account, or None if `uri` names something else or the blob is unreadable."""
+        """Returns the JSON document at `uri`. Returns None if `uri` is not a blob of this account, or the blob is not
+        readable JSON.
+        """
         path = urlsplit(uri).path.removeprefix(urlsplit(self.endpoint).path).lstrip("/")
         container, _, name = unquote(path).partition("/")
         if not uri.startswith(self.endpoint + "/") or not name:

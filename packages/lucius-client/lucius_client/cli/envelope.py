@@ -25,7 +25,7 @@ def payload_for(protocol: Json, text: str | None, questions: list[Any]) -> Json:
     if questions:
         sis_steps = [step["step_id"] for step in steps if step["step_type"] == "SIS"]
         if not sis_steps:
-            raise UsageError(f"--ask needs a protocol with a SIS step; {protocol['request_type']} has none")
+            raise UsageError(f"--ask needs a protocol with a SIS step; {protocol['request_type']} has no SIS step")
         for step_id in sis_steps:
             if not isinstance(payload[step_id], dict):
                 raise UsageError(f"--payload: {step_id} must be a JSON object")

@@ -117,7 +117,7 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
             return feed
         except CursorExpired as expired:
             rendering.write(
-                "lucius: events missing: their retention has expired; continuing with the oldest retained event",
+                "lucius: some events were deleted after their retention; continuing with the oldest retained event",
                 stderr=True,
             )
             which["after"] = expired.problem.earliest

@@ -47,7 +47,7 @@ class CliError(Exception):
 
 
 class UsageError(CliError):
-    """The options or files of the command are wrong."""
+    """An option or a file of the command is invalid."""
 
 
 class DependencyUnreachable(CliError):

@@ -62,10 +62,12 @@ def list_(
             help="Only incidents opened at or after this timestamp or age: 2026-01-27T10:00:00Z, 90m, 2h, 3d.",
         ),
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only incidents opened before this time.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only incidents opened before this timestamp or age.")
+    ] = None,
     limit: Limit = 50,
 ) -> None:
-    """List incidents. Default: open ones."""
+    """List incidents. Default: open incidents."""
     items = session.client.incidents(
         tenant_id=tenant,
         state=None if state.lower() == "all" else state.upper(),

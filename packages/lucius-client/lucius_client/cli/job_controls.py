@@ -24,7 +24,7 @@ def cancel(session: Session, job: JobId, reason: OptionalReason = None) -> None:
 
 @with_session
 def pause(session: Session, job: JobId, reason: OptionalReason = None) -> None:
-    """Pause a job. Attempts in flight finish; none starts."""
+    """Pause a job. Attempts in flight finish. No attempt starts."""
     show_job(session, session.client.pause(job, reason=reason).plain())
 
 
@@ -68,7 +68,7 @@ def redrive(
     job: JobId,
     reason: OptionalReason = None,
     ignore_dependencies: Annotated[
-        bool, typer.Option("--ignore-dependencies", help="Start without checking the job's dependencies.")
+        bool, typer.Option("--ignore-dependencies", help="Start the new job without checking the dependencies.")
     ] = False,
     with_dependants: Annotated[
         bool,
@@ -77,20 +77,20 @@ def redrive(
         ),
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="With --with-dependants, wait until the bulk operation ends.")
+        bool, typer.Option("--wait", help="Wait until the bulk operation of --with-dependants ends.")
     ] = False,
 ) -> None:
-    """Redrive a failed or cancelled job from its failed step.
+    """Redrive a failed or cancelled job as a new job.
 
-    The redrive creates a new job. Idempotent: a second redrive shows the same
-    new job.
+    The new job does not run succeeded steps again. Idempotent: a second redrive
+    shows the same new job.
 
     The exit code is 1 if the job was redriven before, and the last redrive
     failed or was cancelled.
     """
     if with_dependants:
         if ignore_dependencies:
-            raise UsageError("--with-dependants and --ignore-dependencies exclude each other")
+            raise UsageError("--with-dependants and --ignore-dependencies exclude each other; omit one option")
         finish(session, session.client.redrive_tree(job, reason=reason), wait=wait)
         return
     known = session.client.job(job).redriven_by is not None

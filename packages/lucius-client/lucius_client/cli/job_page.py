@@ -1,4 +1,4 @@
-"""The page of a job: status and the reason why it waits, times, steps, results, and the next command."""
+"""The page of a job: status, reason for the wait, times, steps, results, and the next command."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def watch(
     until: Annotated[
         WatchUntil, typer.Option(help="Wait until the jobs have ended, or until the quotas have admitted the jobs.")
     ] = WatchUntil.ENDED,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show the jobs after they ended, no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show the ended jobs without progress.")] = False,
 ) -> None:
     """Show progress until the jobs have ended.
 
@@ -157,7 +157,8 @@ def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
 def receipt(session: Session, job: JobId) -> None:
     """Show a job's time by phase.
 
-    The phases are queue, ACK, service, backoff, backlog and pauses.
+    The phases are queue, ACK, service, backoff, backlog, quotas, dependencies
+    and pauses.
     """
     times = session.client.receipt(job).plain()
     session.show(TIMES, [*times["steps"], {"stepId": "total", **times["total"]}], times)
@@ -199,7 +200,7 @@ def result(
     prints the content of a JSON result as `content`.
     """
     if out == STDOUT and not session.for_people:
-        raise UsageError(f"--out - and -o {session.output.value} both write to stdout: omit one")
+        raise UsageError(f"--out - and -o {session.output.value} both write to stdout; omit one option")
     known = session.client.job(job)
     found = open_result(known)
     if out not in (None, STDOUT):

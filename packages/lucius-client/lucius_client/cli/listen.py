@@ -31,7 +31,7 @@ _PREFIX = "whsec_"
 def listen(
     session: Session,
     forward: Annotated[
-        str, typer.Option(metavar="URL", help="URL of the program, such as http://127.0.0.1:3000/hooks.")
+        str, typer.Option(metavar="URL", help="URL that receives the events, such as http://127.0.0.1:3000/hooks.")
     ],
     type_: Annotated[
         str | None,
@@ -48,7 +48,8 @@ def listen(
 ) -> None:
     """Send new events to a local program, until interrupted.
 
-    The command creates no webhook. It tries each event up to 3 times.
+    The command creates no webhook. The command tries to send each event up to 3
+    times.
     """
     text = secret if secret is not None else f"{_PREFIX}{base64.b64encode(secrets.token_bytes(32)).decode()}"
     key, url = _key(text), _address(forward)

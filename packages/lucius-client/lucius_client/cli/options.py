@@ -44,7 +44,7 @@ JobType = Annotated[
 ]
 Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only jobs with this label.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs created since {_TIME}.")]
-Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only jobs created before this time.")]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only jobs created before this timestamp or age.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
 OptionalReason = Annotated[
     str | None, typer.Option("--reason", help="Reason for the job's history, at most 1,024 characters.")

@@ -183,5 +183,5 @@ def find_version(session: Session, name: str) -> tuple[dict[str, Any], int | Non
 def _files(paths: list[Path]) -> list[Path]:
     files = [file for path in paths for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
     if not files:
-        raise UsageError(f"no protocol file (*.json) in {', '.join(map(str, paths))}")
+        raise UsageError(f"no protocol file (*.json) in {', '.join(map(str, paths))}; name another file or folder")
     return files

@@ -47,7 +47,7 @@ Until = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes. Write nothing.")]
 #: help of limits that can be removed
 _Number = "`none` removes the limit."
 
@@ -105,8 +105,8 @@ def set_(
         str | None,
         typer.Option(
             metavar="on|none|NAME=N,...",
-            help="Circuit breaker of a job type, which stops starts after too many failures. `on` sets the defaults. "
-            "Names: failure_rate (0 to 1), min_calls, cooldown_s (seconds), and min_tenants for a type over all "
+            help="Circuit breaker of a job type, which stops starts if failure_rate is reached. `on` sets the defaults."
+            " Names: failure_rate (0 to 1), min_calls, cooldown_s (seconds), and min_tenants for a type over all "
             "tenants.",
         ),
     ] = None,
@@ -142,7 +142,8 @@ def delete(
 ) -> None:
     """Delete the limits of a quota.
 
-    The limits for every tenant are then in effect, else those of the settings.
+    The limits for every tenant are then in effect, else the limits of the
+    settings.
     """
     known = _known(session, tenant, type_, source, gate)
     _changed(session, session.client.delete_quota(known, reason=reason, dry_run=dry_run).plain())

@@ -49,7 +49,8 @@ def receipts(
 ) -> None:
     """Sum up the time of one tenant's jobs by phase.
 
-    The phases are quotas, other jobs, queues, services, backoffs and pauses.
+    The phases are service, quotas, queue, ACK, backoff, dependencies, backlog
+    and pauses.
 
     The command reads every job, up to 100 jobs in each request. Use --since to
     read fewer jobs.

@@ -37,8 +37,8 @@ class OutputFormat(StrEnum):
 
 
 def visible(text: str) -> str:
-    """Returns `text` with an escape (`\x1b`, `\u202e`) for each character that controls a terminal. Tabs and line feeds
-    stay.
+    r"""Returns `text` with an escape (`\x1b`, `\u202e`) for each character that controls a terminal. Tabs and line
+    feeds stay.
     """
     return _COMMANDS.sub(_escape, text)
 
@@ -77,8 +77,8 @@ class _Screen(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Returns a console on stdout or stderr. Without a terminal, the console has no colours, and lines have any
-    length.
+    """Returns a console on stdout or stderr. Without a terminal, the console has no colours, and lines have up to
+    500 characters.
     """
     plain = _Screen(stderr=stderr, markup=False, emoji=False, highlight=False)
     if plain.is_terminal:

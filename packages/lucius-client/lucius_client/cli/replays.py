@@ -42,27 +42,29 @@ def replay(
     job: JobId,
     reason: OptionalReason = None,
     mode: Annotated[Mode, typer.Option(help="Purpose. With `compare`, --wait shows the comparison.")] = Mode.RERUN,
-    priority: Annotated[Priority | None, typer.Option(help="Priority of the new job. Default: the original's.")] = None,
+    priority: Annotated[
+        Priority | None, typer.Option(help="Priority of the new job. Default: the original job's.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the new job has ended.")] = False,
     sealed: Annotated[
         bool, typer.Option("--sealed", help="Run a job of --bundle on this machine, without the API.")
     ] = False,
     bundle: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --sealed: bundle that was exported --with-content.")
+        Path | None, typer.Option(metavar="FILE", help="Bundle that was exported --with-content. Requires --sealed.")
     ] = None,
     step: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODULE:CLASS", help="With --sealed: class that runs a step; repeatable."),
+        typer.Option(metavar="MODULE:CLASS", help="Class that runs a step; repeatable. Requires --sealed."),
     ] = None,
     artifacts: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="With --sealed: folder with blobs as CONTAINER/NAME.")
+        Path | None, typer.Option(metavar="DIR", help="Folder with blobs as CONTAINER/NAME. Requires --sealed.")
     ] = None,
     key: Key = None,
 ) -> None:
     """Run an ended job again, as a new job.
 
     All steps run again. The output stays in the tenant's workspace. The
-    original does not change, and can be archived.
+    original job does not change, and can be an archived job.
 
     With --sealed, the command creates no new job. The command verifies the
     history like `lucius job verify`, and runs each --step on this machine.
@@ -99,7 +101,7 @@ def replay(
 
 @with_session
 def comparison(session: Session, job: JobId) -> None:
-    """Compare the steps of a replay with its original.
+    """Compare the steps of a replay with the original job.
 
     The exit code is 1 if a step is not SAME.
     """

@@ -88,7 +88,7 @@ def _print_text(result: OpenResult, pieces: Iterable[bytes]) -> None:
         if number == 0 and not _is_text(piece):
             kind = result.media_type or "not text"
             raise UsageError(
-                f"the result is {kind}, {result.size} bytes, and this is a terminal: name a file with --out"
+                f"the result is {kind}, {result.size} bytes, and this is a terminal; name a file with --out"
             )
         text = rendering.visible(decoder.decode(piece))
         sys.stdout.write(text)
@@ -142,7 +142,7 @@ def show_result(screen: Console, label: str, job: Json, documents: Documents) ->
 
 
 def sis_answers(result: Any) -> list[Json]:
-    """Returns the answers in a result of SIS (`lucius.answers/1`), or [] for any other `result`."""
+    """Returns the `answers` in a result of SIS (`lucius.answers/1`), or [] if `result` has no `answers`."""
     answers = result.get("answers") if isinstance(result, dict) else None
     return [answer for answer in answers or [] if isinstance(answer, dict)]
 

@@ -1,8 +1,8 @@
 """Finds payloads that one JSON Schema accepts and a later schema refuses.
 
-Keywords with an ordered effect are compared (`type`, `required`, `enum`, bounds, `properties`, `items`). A changed
-keyword of any other kind counts as a break, since no comparison decides it. A keyword that the later schema lacks is
-not a break, since the later schema then accepts more.
+The module compares the values of `type`, `required`, `enum`, `const`, bounds, `properties`, `items` and `$defs`. A
+change of any other keyword counts as a break, because the module cannot compare its values. A keyword that the later
+schema lacks is not a break, since the later schema then accepts more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMPARED = frozenset(
 
 
 def schema_breaks(old: Schema, new: Schema, place: str) -> Iterator[str]:
-    """Returns a line for each way in which `new` refuses values that `old` accepts. `place` is the position of the
+    """Yields a line for each way in which `new` refuses values that `old` accepts. `place` is the position of the
     value.
     """
     if old == new or new in (True, {}) or old is False:
@@ -45,7 +45,7 @@ def schema_breaks(old: Schema, new: Schema, place: str) -> Iterator[str]:
         yield from schema_breaks(before["$defs"][name], after["$defs"][name], f"{place} ($defs {name})")
     for keyword in sorted(after.keys() - _COMPARED):
         if before.get(keyword) != after[keyword]:
-            yield f"{place}: {keyword} changed; compare it by hand"
+            yield f"{place}: {keyword} changed; compare the old and the new value"
 
 
 def rules_of(schema: Any) -> Any:

@@ -40,7 +40,9 @@ def replay_sealed(
     except ImportError as missing:
         raise UsageError(f"package lucius-verify not found ({missing}); install packages/lucius-verify") from missing
     if not carried.has_rules():
-        raise UsageError("this installation of lucius-verify has no rules of the app (shared/core)")
+        raise UsageError(
+            "lucius-verify has no copy of the app's rules (shared/core); install packages/lucius-verify again"
+        )
     try:
         found = Sealed(verify(bundle, job=job_id, keys=keys))
         if found.report.broken is None and steps:
@@ -60,7 +62,7 @@ def _run(found: Sealed, job_id: str, bundle: Path, services: dict[str, Step], ar
 
     def run(step_type: str, directive: bytes) -> Json:
         if step_type not in services:
-            raise sealed.NotRun(f"no --step has a class for {step_type}")
+            raise sealed.NotRun(f"no --step has a class for {step_type}; add the class with --step")
         try:
             return run_recorded(services[step_type], directive, workspace)
         except Exception as failed:  # a bug of the step, too

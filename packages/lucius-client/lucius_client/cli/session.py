@@ -77,7 +77,7 @@ class Session:
 
     @property
     def progress(self) -> Console:
-        """Returns the console for progress: stderr if stdout is for a program."""
+        """Returns the console for progress: stdout for people, stderr if stdout is for a program."""
         return rendering.console() if self.for_people else rendering.console(stderr=True)
 
     def show(self, listing: Listing, rows: list[Json], document: Any = None) -> None:

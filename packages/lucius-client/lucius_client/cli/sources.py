@@ -74,7 +74,9 @@ def documents(names: list[str], include: Sequence[str] = ()) -> Selection:
         files = [file for file in inside if Path(file).is_file()]
         if not files:
             matching = f" matches {', '.join(include)}" if include else ""
-            raise UsageError(f"no file in {name}{matching}" if path.is_dir() else f"no such file: {name}")
+            raise UsageError(
+                f"no file in {name}{matching}; name another folder" if path.is_dir() else f"no such file: {name}"
+            )
         selected += files
         (found if path.is_dir() and not include else named).update(files)
     return Selection(selected, found - named)
@@ -136,7 +138,10 @@ def _lines(source: str) -> list[str]:
 
 
 def batches(lines: Iterable[Json]) -> Iterator[list[Json]]:
-    """Yields the job requests in batches of at most `MAX_LINES` and about `MAX_BYTES`, one for each API request."""
+    """Yields the job requests in batches of at most `MAX_LINES` and `MAX_BYTES`, one for each API request.
+
+    A job request with more than `MAX_BYTES` is a batch of its own.
+    """
     batch: list[Json] = []
     size = 0
     for line in lines:

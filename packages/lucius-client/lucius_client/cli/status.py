@@ -1,4 +1,4 @@
-"""`lucius status`: one screen with the problems, and the facts behind them."""
+"""`lucius status`: one screen with the problems, and the state of jobs, lanes, quotas and services."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def submit(
             metavar="FILE", help="File with a job request in each line, instead of documents. `-` is standard input."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the effect; write and upload nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the effect. Write and upload nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,
     wait: Annotated[
         bool,
@@ -148,7 +148,7 @@ def submit(
     if bool(documents) == bool(ndjson):
         raise UsageError("name either documents to submit, or a file of job requests with --ndjson FILE")
     if dry_run and (watch or wait):
-        raise UsageError("--dry-run creates no job: omit --watch and --wait")
+        raise UsageError("--dry-run creates no job; omit --watch and --wait")
     members: Json = {}
     if label:
         members["labels"] = dict(_label(each) for each in label)

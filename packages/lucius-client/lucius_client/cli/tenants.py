@@ -80,7 +80,7 @@ def purge(
     session: Session,
     tenant: TenantName,
     reason: Reason,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the tenant's jobs; delete nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the tenant's jobs. Delete nothing.")] = False,
     wait: Wait = False,
 ) -> None:
     """Delete all data of a tenant. Operators only.

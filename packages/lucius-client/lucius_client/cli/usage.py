@@ -78,8 +78,8 @@ def usage(
     session.show(USAGE, rows, report)
     if report["partial"]:
         write(
-            "some jobs are missing: the most recent hours, without an hourly rollup, have over 5,000 jobs; LUCIUS adds "
-            "the missing jobs with the rollup",
+            "the counts omit some jobs, since the most recent hours have more than 5,000 jobs and no hourly rollup; "
+            "run the command again after the rollup",
             stderr=True,
         )
 

@@ -91,7 +91,10 @@ def create(
     session: Session,
     url: Annotated[
         str,
-        typer.Argument(metavar="URL", help="https URL that receives the events. http requires LUCIUS_WEBHOOK_HOSTS."),
+        typer.Argument(
+            metavar="URL",
+            help="https URL that receives the events. http requires the app setting LUCIUS_WEBHOOK_HOSTS.",
+        ),
     ],
     format_: Annotated[Format, typer.Option("--format", help="Format of the body.")] = Format.CLOUDEVENTS,
     type_: Types = None,
