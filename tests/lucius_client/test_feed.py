@@ -173,7 +173,7 @@ def test_the_command_follows_across_a_gap(output: str) -> None:
         completed = run_main("events", "--follow", "-o", output, api=api.url)
     assert [each["after"] for each in queries(api)] == ["latest", "two", "five", "six"]
     assert completed.returncode == 3
-    assert "their retention has expired" in completed.stderr
+    assert "deleted after their retention" in completed.stderr
     [line] = completed.stdout.splitlines()
     assert "job_1" in line
 
@@ -217,7 +217,7 @@ def test_a_listing_keeps_its_position_once_it_is_out(tmp_path: Path) -> None:
         completed = run_main("events", "--cursor-file", str(file), "-o", "ids", api=api.url)
     assert [each["after"] for each in queries(api)] == ["two", "five", "six"]
     assert (completed.returncode, completed.stdout, file.read_text()) == (0, "job_1:6:0\n", "six\n")
-    assert "their retention has expired" in completed.stderr
+    assert "deleted after their retention" in completed.stderr
 
 
 @pytest.mark.parametrize(

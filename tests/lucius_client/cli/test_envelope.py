@@ -42,7 +42,7 @@ def test_a_payload_is_read_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("protocol", "text", "questions", "message"),
     [
-        (OCR, None, ["Who?"], "OCR has none"),
+        (OCR, None, ["Who?"], "OCR has no SIS step"),
         (OCR, "{", [], "--payload is not JSON"),
         (OCR, "[]", [], "must be a JSON object"),
         (OCR, "@/nowhere/p.json", [], "/nowhere/p.json"),

@@ -33,7 +33,7 @@ def test_a_receiver_of_the_page_verifies_what_is_forwarded(kind: str, tmp_path: 
     first = queries(api)[0]
     assert (first["after"], first["types"]) == ("latest", "job.completed")
     assert completed.returncode == 3
-    assert "their retention has expired" in completed.stderr
+    assert "deleted after their retention" in completed.stderr
     assert [line.split()[-1] for line in completed.stdout.splitlines()] == ["204"] * 3
     assert SECRET not in completed.stdout + completed.stderr
 

@@ -87,7 +87,7 @@ def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": entry}))
     completed = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
     assert completed.returncode == 2
-    assert "run lucius login --as tenant_a" in completed.stderr
+    assert "run `lucius login --as tenant_a`" in completed.stderr
     assert "lucius logout" in completed.stderr
 
 
