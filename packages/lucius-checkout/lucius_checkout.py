@@ -1,4 +1,4 @@
-"""Commands of `lucius` that need the checkout. `lucius` finds these commands by their entry points."""
+"""Commands of `lucius` that need a checkout of LUCIUS. `lucius` finds these commands by their entry points."""
 
 from __future__ import annotations
 

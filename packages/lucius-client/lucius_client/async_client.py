@@ -105,13 +105,13 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         API uses the hash of the body as the key.
 
         `wait` is the number of seconds, at most 20, for which the API delays its response until the job has ended.
-        `ended` of the result is the job, or None if the job did not end in time. Then `wait(job_id)` continues the
-        wait.
+        `ended` of the result is the job, or None if the job did not end in time. After None, `wait(job_id)`
+        continues the wait.
         """
         return await self._call(calls.submit(envelope, wait))
 
     async def submit_many(self, envelopes: Iterable[EnvelopeLike], *, dry_run: bool = False) -> BatchOutcome:
-        """Creates up to 1000 jobs in one request of up to 1 MiB. Each job request has its own outcome."""
+        """Creates up to 1,000 jobs in one request of up to 1 MiB. Each job request has its own outcome."""
         return await self._call(calls.submit_many(envelopes, dry_run=dry_run))
 
     async def dry_run(self, envelope: EnvelopeLike) -> DryRun:
@@ -186,7 +186,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.explain(job_id))
 
     async def receipt(self, job_id: str) -> Receipt:
-        """Returns a job's time by phase: queue, ACK, service, backoff, backlog and pauses."""
+        """Returns a job's time by phase: queue, ACK, service, backoff, backlog, quotas, dependencies and pauses."""
         return await self._call(calls.receipt(job_id))
 
     async def audit(self, job_id: str) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Ca
 
 
 def redrive_tree(job_id: str, reason: str | None) -> Call[Bulk]:
-    """Redrives a job and the jobs that failed because of it."""
+    """Redrives a job and the jobs that failed because of that job."""
     return Call(_post_once(f"{_job(job_id)}:redrive", _query(reason=reason) | {"withDependants": True}), _reader(Bulk))
 
 
@@ -254,7 +254,7 @@ def read_feed(response: Response) -> FeedPage:
 
 
 def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
-    """Requests a job, or 304 while the job's ETag is `etag`. The API can delay the 304 by up to `wait_s` seconds.
+    """Requests a job. The API returns 304 if the job's ETag is `etag`, and delays the 304 by up to `wait_s` seconds.
 
     `until` delays any response until the job is `admitted` or `ended`.
     """
@@ -333,7 +333,7 @@ def _query(**values: Any) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     if isinstance(value, datetime) and value.tzinfo is None:
-        raise ValueError(f"{value} has no time zone")
+        raise ValueError(f"{value} has no time zone; set `tzinfo`")
     return value.isoformat() if isinstance(value, date) else str(value)
 
 

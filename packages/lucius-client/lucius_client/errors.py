@@ -26,7 +26,7 @@ class BadAddress(LuciusError, ValueError):
 
 
 class BadId(LuciusError, ValueError):
-    """An id or name is empty, `.` or `..`, which would change the path of the request."""
+    """An id or name is empty, `.` or `..`. Such a name changes the path of the request."""
 
 
 class NotLucius(LuciusError):
@@ -39,7 +39,7 @@ class WaitTimeout(LuciusError):
     def __init__(self, job: Job) -> None:
         #: last known state of the job
         self.job = job
-        super().__init__(f"job {job.jobId} is still {job.status}")
+        super().__init__(f"job {job.jobId} is still {job.status} after the time limit of the call; the job continues")
 
 
 class NoResult(LuciusError):
@@ -199,7 +199,7 @@ def _problem(response: Response) -> Problem:
     except ValidationError:
         problem: dict[str, Any] = {
             "type": "about:blank",
-            "title": "Not a problem of LUCIUS",
+            "title": "Not an error of the LUCIUS API",
             "status": response.status,
             "code": f"HTTP_{response.status}",
             "detail": response.body[:200].decode("utf-8", "replace").strip() or "the response has no body",

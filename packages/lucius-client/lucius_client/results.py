@@ -1,7 +1,7 @@
 """Reads the result of a job from the blob at `final_output`, with the caller's own credential.
 
-The module needs the extra `results` (azure-storage-blob, azure-identity), and imports it when a result is read. A
-service chose the URI, so the caller's token goes only to Azure's own storage hosts, over https.
+The module needs the extra `results` (azure-storage-blob, azure-identity), and imports these packages when a result is
+read. A service chose the URI, so the caller's token goes only to Azure's own storage hosts, over https.
 """
 
 from __future__ import annotations

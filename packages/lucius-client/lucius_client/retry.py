@@ -30,7 +30,7 @@ class Retries:
     random: Callable[[], float] = random.random
 
     def wait_s(self, attempt: int, outcome: Response | NoResponse) -> float | None:
-        """Returns the seconds to wait after attempt `attempt` (from 1) with this outcome; None ends the retries."""
+        """Returns the seconds to wait after attempt `attempt` (from 1) with this outcome, or None for no retry."""
         if attempt >= self.attempts or not _is_transient(outcome):
             return None
         jitter = self.random() * min(self.longest_s, self.first_s * 2.0 ** (attempt - 1))

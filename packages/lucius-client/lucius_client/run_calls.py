@@ -30,7 +30,7 @@ def run_artifact_link(job_id: str, name: str, attempt: int | None) -> Call[Artif
 class RunLog(Series[bytes]):
     """The log of a run from the beginning, each byte once. With `follow`, the log ends after the run has ended.
 
-    Repeats a failed request from the same position, so the log is complete after a restart of the API.
+    The client repeats a failed request from the same position, so the log is complete after a restart of the API.
     """
 
     def __init__(

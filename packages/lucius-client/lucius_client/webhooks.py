@@ -50,9 +50,9 @@ class Webhooks(ABC):
     ) -> HookSecret:
         """Creates a webhook for a tenant's events. Only this result has the secret that signs the events.
 
-        `format` is `cloudevents`, `slack` or `teams`. An event must match `types` (as `job.completed`), `job_types` and
-        `labels`, if given. `after` is the `sequence` of the last event to skip. If `after` is None, the webhook gets
-        only new events.
+        `format` is `cloudevents`, `slack` or `teams`. An event must match `types` (such as `job.completed`),
+        `job_types` and `labels`, if given. `after` is the `sequence` of the last event to skip. If `after` is None, the
+        webhook gets only new events.
 
         Only operators of all tenants can pass `tenant`, here and to the other methods of webhooks. The same `key` with
         the same arguments returns the same webhook with its secret, until the webhook is changed, rotated or deleted.
@@ -75,7 +75,8 @@ class Webhooks(ABC):
     def change_webhook(self, hook_id: str, changes: Mapping[str, Any], *, tenant: str | None = None) -> HookDetail:
         """Changes `url`, `format`, `filter`, `description` or `enabled`. Other fields keep their values.
 
-        `filter` has `types`, `job_types` and `labels`, and replaces the whole filter. None matches every event.
+        `filter` has `types`, `job_types` and `labels`, and replaces the whole filter. If `filter` is None, every
+        event matches.
         """
         return self._call(webhook_calls.change(hook_id, changes, tenant))
 

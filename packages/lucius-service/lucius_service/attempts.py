@@ -99,7 +99,7 @@ class Attempt:
         return self.stopped is not None
 
     def stop(self, why: StepFailed) -> None:
-        """Stops the work, with the first given reason. Must be called on the event loop."""
+        """Stops the work. The first call sets the reason `why`. Must be called on the event loop."""
         if self.stopped is None:
             self.stopped = why
             self.stopping.set()
@@ -132,8 +132,8 @@ class Attempts:
         return self._waiting.qsize() >= self._limits.queue_size
 
     async def take(self, directive: Directive) -> Attempt:
-        """Acknowledges the directive and queues its work. If the directive is a duplicate, returns the attempt in
-        flight.
+        """Acknowledges the directive, queues its work and returns the attempt. For a duplicate, acknowledges the
+        directive again and returns the attempt in flight.
 
         An attempt ends immediately, without a reply, if a newer attempt of the step is known.
         """

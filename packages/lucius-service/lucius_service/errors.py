@@ -1,6 +1,6 @@
 """Failures of a step, and the codes that services share (docs/guides/platform-services.md).
 
-A step raises `FailedFinal` if another attempt would fail in the same way (an invalid document or payload). A step
+A step raises `FailedFinal` if every other attempt fails in the same way (an invalid document or payload). A step
 raises `FailedRetry` if another attempt may succeed (storage or a model endpoint is unreachable). Any other exception is
 a bug of the service. The failure is then retryable, since a new version of the service may succeed, and the log has the
 full exception.
@@ -49,7 +49,7 @@ class StepFailed(Exception):
 
 
 class FailedFinal(StepFailed):
-    """Another attempt would fail the same way."""
+    """Every other attempt fails in the same way."""
 
     status = "FAILED_FINAL"
 

@@ -135,8 +135,8 @@ def _reply(kind: str, directive: Directive) -> dict[str, Any]:
 
 
 class BusReplySender:
-    """A sender of replies to the topic `{prefix}{lane}`. Each lane has its own sender and connection, which the SDK
-    opens in half a second.
+    """A sender of replies to the topic `{prefix}{lane}`. Each lane has its own sender and connection. The SDK
+    needs about 0.5 seconds to open a connection.
     """
 
     def __init__(self, client: ServiceBusClient, prefix: str) -> None:

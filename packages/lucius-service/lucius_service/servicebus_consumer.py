@@ -157,7 +157,7 @@ def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
     """Sets the interval at which the SDK reads the connection in the background. The SDK has no such option.
 
     A message that arrives this way waits up to `SOCKET_TIMEOUT_S` in a queue, while the receive waits for another
-    frame. So the background must not read while the lane receives.
+    frame. So the SDK must not read in the background while the lane receives.
     """
     receiver._handler._keep_alive_interval = every_s
 
@@ -165,7 +165,7 @@ def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
 async def _receive(
     receiver: ServiceBusReceiver, wait_s: float, stopping: asyncio.Event
 ) -> list[ServiceBusReceivedMessage]:
-    """Receives at most one message, since the queue of attempts is bounded. Returns None after `stopping` is set."""
+    """Receives at most one message, since the queue of attempts is bounded. Returns [] after `stopping` is set."""
     receive = asyncio.create_task(receiver.receive_messages(max_message_count=1, max_wait_time=wait_s))
     stop = asyncio.create_task(stopping.wait())
     try:

@@ -65,7 +65,7 @@ class Task:
         self.watch.report(progress, note)
 
     def still_working(self) -> None:
-        """Reports that the work continues, without a progress value (`Step.silent_s`)."""
+        """Reports that the work continues, without a progress value. The limit `silent_s` counts from this report."""
         self.watch.still_working()
 
     def log(self, line: str) -> None:
@@ -143,7 +143,9 @@ class Step(Protocol):
         """Returns the payload in the form that `execute` reads. Raises FailedFinal(PAYLOAD_INVALID)."""
 
     def execute(self, task: Task) -> Outcome:
-        """Does the work on its own thread. The work can compute and block. Raises FailedFinal or FailedRetry."""
+        """Does the work, on its own thread or in a child process. The work can compute and block. Raises FailedFinal
+        or FailedRetry.
+        """
 
 
 @dataclass(frozen=True)

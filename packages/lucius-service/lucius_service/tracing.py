@@ -71,7 +71,7 @@ def _exporter(*, azure_monitor: bool) -> SpanExporter:
 
 
 def start_processing_span(directive: Directive, topic: str) -> Span:
-    """Starts the span from the directive's arrival until its RESULT is on the bus. The caller ends the span."""
+    """Starts the span from the directive's arrival until its RESULT is sent. The caller ends the span."""
     carrier = {"traceparent": directive.traceparent} if directive.traceparent is not None else {}
     return _tracer.start_span(
         f"process {topic}",

@@ -71,7 +71,7 @@ class Document:
 
 
 class Workspace:
-    """The only blob account that a service can use, with its connection string or its managed identity."""
+    """The only blob account that a service can use, by a connection string or the service's managed identity."""
 
     def __init__(self, connection: str, *, endpoint: str = "", max_input_bytes: int) -> None:
         """Connects with `connection`, or with `endpoint` if `connection` is empty. Raises ValueError for a malformed
@@ -212,7 +212,10 @@ class Workspace:
         return f"{root}/{container}/{quote(tenant, safe='=')}"
 
     def check(self) -> None:
-        """Checks the container of workspaces. Raises FailedRetry or FailedFinal if the container does not respond."""
+        """Checks that storage allows access to the container of workspaces, which can be missing.
+
+        Raises FailedRetry if storage does not respond. Raises FailedFinal if storage denies access.
+        """
         with storage_faults():
             # a right on this container is enough; the first write creates a missing one
             blobs = self._service.get_container_client(_WORKSPACE).list_blobs(

@@ -193,10 +193,10 @@ def _recorded(row: Row) -> Row:
 
 
 def check_entry(before: Row | None, entry: Row) -> str | None:
-    """Returns the fault of a log entry of a quota or an incident that does not follow `before`, or None if the entry is
-    correct.
+    """Returns the fault of a log entry of a quota or an incident, or None if the entry is correct.
 
-    Old entries are deleted, so the first present entry can have any number.
+    `before` is the previous entry of the file. Old entries of a log are deleted, so the first present entry can have
+    any number.
     """
     content = {name: value for name, value in entry.items() if name not in ("log", "hash")}
     content["at"] = datetime.fromisoformat(entry["at"]).astimezone(UTC).isoformat(timespec="microseconds")

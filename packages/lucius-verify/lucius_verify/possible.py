@@ -1,7 +1,8 @@
 """Level 3: executes each event again with the app's own transition function (`shared.core.jobs.decide.apply`).
 
-The rows begin as created. The verifier reads the occurrence (cause, reply, control, verdicts of quotas, time, lease)
-from the event. The computed event must have the same effects (states, counts, due times, changes) in every column.
+The verifier begins with the created rows. The verifier reads the occurrence (cause, reply, control, verdicts of quotas,
+time, lease) from the event. The computed event must have the same effects (states, counts, due times, changes) in every
+column.
 
 A history has the digest of a lease, but not the lease. So the verifier executes with placeholders for leases, and
 replaces their digests by the digests of the history before the comparison.
@@ -80,7 +81,7 @@ _CREATED_AS = {
 def execute(history: History) -> tuple[int, Fault | None]:
     """Executes a job's events again, up to the first withheld event.
 
-    Returns the number of executed events, and the fault of the first event that could not have happened, or None.
+    Returns the number of executed events, and the fault of the first event that the rules do not allow, or None.
     """
     seq = 1
     try:
@@ -230,7 +231,7 @@ def _set(row: Job | Step) -> set[str]:
 
 
 def occurrences(record: Record, event: Event, leases: Leases) -> Iterator[Occurrence]:
-    """Returns the occurrences that can have led to the event, usually one."""
+    """Yields the occurrences that can have led to the event, usually one."""
     make = _MADE_BY.get(EventType(event.type))
     if make is not None:
         yield from make(_EventRow(record, event), leases)

@@ -1,4 +1,4 @@
-"""The verdict: the levels that hold, and the first broken link of each broken level."""
+"""The verdict: the state of each level, and the first broken link of each broken level."""
 
 from __future__ import annotations
 

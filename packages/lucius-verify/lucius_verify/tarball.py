@@ -113,8 +113,8 @@ class Tarball:
             yield chunk
 
     def rows(self) -> Iterator[bytes]:
-        """Yields the lines of the member without line breaks. Raises Unreadable for a line that is too long or has no
-        end.
+        """Yields the lines of the member without line breaks. Raises Unreadable for a line that has more than
+        `MAX_ROW` bytes or no line break.
         """
         rest, row = b"", 0
         for chunk in self.chunks():
@@ -130,7 +130,7 @@ class Tarball:
             raise Unreadable("the row is cut off", self.name, row + 1)
 
     def whole(self, limit: int) -> bytes:
-        """Returns the content of the member, at most this number of bytes. Raises Unreadable."""
+        """Returns the content of the member, at most `limit` bytes. Raises Unreadable."""
         if self.size > limit:
             raise Unreadable(f"the file has more than {limit} bytes", self.name)
         return b"".join(self.chunks())

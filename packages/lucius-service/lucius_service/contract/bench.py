@@ -178,8 +178,9 @@ class Bench:
             raise NotRun(f"--callback {url} cannot be served ({_line(error)})") from None
 
     def of(self, directive: Json, *kinds: str) -> list[Reply]:
-        """Returns the replies so far to the directive's job on its lane, in order. `kinds` limits the types of
-        replies.
+        """Returns the replies so far to the directive's job on the directive's lane or over HTTP, in order.
+
+        `kinds` limits the types of replies.
         """
         return [
             each
@@ -206,7 +207,10 @@ class Bench:
     async def reply(
         self, directive: Json, kind: str, *, attempt: int | None = None, within_s: float = 0
     ) -> Reply | None:
-        """Returns the first reply of this type and attempt, after a wait, or None if no such reply arrived in time."""
+        """Returns the first reply of this type and attempt, or None if no such reply arrives within `within_s` seconds.
+
+        If `within_s` is 0, the limit is `ack_s` for ACK and `result_s` for other types.
+        """
         wait_s = within_s or (self.options.ack_s if kind == "ACK" else self.options.result_s)
 
         def found() -> Reply | None:
@@ -225,7 +229,7 @@ class Bench:
         return condition()
 
     async def settle(self) -> None:
-        """Waits until replies that break the contract must have arrived."""
+        """Waits `settle_s` seconds, so that replies that break the contract arrive before a check."""
         await asyncio.sleep(self.options.settle_s)
 
     # Directives
@@ -305,7 +309,7 @@ class Bench:
             await asyncio.sleep(0.2)
 
     async def is_settled(self, directive: Json, within_s: float) -> bool:
-        """Returns True if all messages of the job have left the subscription."""
+        """Returns True if all messages of the job leave the subscription within `within_s` seconds."""
         deadline = time.monotonic() + within_s
         job, lane = directive["jobId"].encode(), self._lanes[directive["lane"]]
         while any(job in b"".join(message.body) for message in await lane.messages(dead=False)):
@@ -331,7 +335,7 @@ class Bench:
     # The process of the service
 
     def start(self) -> None:
-        """Starts the service by its command, and waits until the service sends an ACK."""
+        """Starts the service by `--command`, if given, and does not wait. Raises NotRun if the command cannot start."""
         command = self.options.command
         if command is None:
             return

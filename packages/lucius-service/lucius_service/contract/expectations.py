@@ -32,7 +32,7 @@ async def result_of(bench: Bench, directive: Json) -> Reply:
 
 
 def again(bench: Bench) -> str:
-    """Describes the wait for a second delivery in seconds. Adds a hint if a message lock can last longer."""
+    """Describes the wait for a second delivery in seconds. Adds advice if a message lock can last longer."""
     waited_s = bench.options.again_s
     hint = "" if waited_s > LONGEST_LOCK_S else f" (a message lock can last {LONGEST_LOCK_S:g} s; set a longer --wait)"
     return f"{waited_s:g} s{hint}"
