@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request."""
+    """An HTTP request to the API. `repeat` allows retries."""
 
     method: str
     #: quoted path, from the root of the API
@@ -33,7 +33,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Pause:
-    """A pause without requests."""
+    """A wait of the client before its next request."""
 
     seconds: float
 

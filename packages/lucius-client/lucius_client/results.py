@@ -41,7 +41,7 @@ _UNEXPECTED = 500
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job."""
+    """The result of a job, as read from its blob."""
 
     uri: str
     #: media type of its blob; None if the blob has none

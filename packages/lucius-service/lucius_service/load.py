@@ -1,7 +1,7 @@
 """Sends directives to a service at a steady rate, and measures the latency of the replies. `load_jobs` sends jobs.
 
 A directive is sent at its due time, even if earlier directives have no RESULT. Latencies count from the due time, so
-latencies grow if a service falls behind.
+latencies grow if a service is slower than the rate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DIRECTIVES = Kind("ack", "result", "RESULT")
 
 @dataclass(frozen=True)
 class Plan:
-    """The load to send."""
+    """The rate, the number and the mix of the directives or jobs to send."""
 
     #: directives or jobs per second
     rate: float
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass
 class Measured:
-    """The measured responses."""
+    """The latencies and outcomes of the sent directives or jobs."""
 
     sent: int
     kind: Kind = DIRECTIVES

@@ -1,6 +1,7 @@
 """Submits jobs over the HTTP API at a steady rate, and measures their duration.
 
-A job is posted at its due time, even if the API falls behind. A refused job is counted, and not sent again.
+A job is posted at its due time, even if the API has not responded to earlier jobs. A refused job is counted, and not
+sent again.
 """
 
 from __future__ import annotations

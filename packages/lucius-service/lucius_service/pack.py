@@ -49,7 +49,7 @@ class Manifest(BaseModel):
 
 @dataclass(frozen=True)
 class Pack:
-    """A pack on disk."""
+    """The folder and the manifest of a pack."""
 
     folder: Path
     manifest: Manifest

@@ -1,6 +1,6 @@
 """Receives directives from the bus: one loop and one receiver per lane, reopened whenever the connection is lost.
 
-Only the loop of a lane uses its receiver. Receiving, renewing and settling take turns, since all three share one
+Only the loop of a lane uses its receiver. Receiving, renewing and settling run one at a time, since all three share one
 connection and one read lock in the SDK's receiver. If the lane has unsettled messages, a receive waits
 `HOLDING_WAIT_S`, so that messages are settled soon after their RESULT. Otherwise a receive waits `IDLE_WAIT_S`.
 """

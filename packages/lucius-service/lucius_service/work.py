@@ -16,7 +16,7 @@ from lucius_service.workspace_io import Workspace
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a successful step, with the data about its blobs for the RESULT."""
+    """The result of a successful step, with the data about its blobs for the RESULT."""
 
     result_ref: str
     metrics: dict[str, Any]

@@ -59,7 +59,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a blob."""
+    """The content of a blob, with the blob's URI."""
 
     uri: str
     data: bytes

@@ -10,7 +10,7 @@ from lucius_verify.faults import Fault, visible
 
 
 class Verdict(IntEnum):
-    """The exit codes."""
+    """The verdict of a verification, which is also the exit code."""
 
     VERIFIED = 0
     #: a link is broken, or the file cannot be read
@@ -30,7 +30,7 @@ NAMES = {1: "bytes", 2: "chain", 3: "possible", 4: "complete"}
 
 @dataclass
 class Level:
-    """One of the four levels."""
+    """The state of one of the four levels, with the first broken link."""
 
     number: int
     state: State = State.NOT_CHECKED

@@ -146,12 +146,12 @@ class SignedHeads:
         return max((seq for seq, _ in _HEAD.iter_unpack(self._heads.get(name, b""))), default=0)
 
     def omitted_job(self) -> str | None:
-        """Returns a job with a head in the window that the bundle does not have, or None if no job is missing."""
+        """Returns a job that has a head in the window and is missing in the bundle, or None if no job is missing."""
         return min((name for name in self._missing if ":" not in name), default=None)
 
     def omitted_logs(self) -> int:
-        """Returns the number of logs of quotas and incidents with a head in the window that the bundle does not
-        have.
+        """Returns the number of logs of quotas and incidents that have a head in the window and are missing in the
+        bundle.
         """
         return sum(":" in name for name in self._missing)
 

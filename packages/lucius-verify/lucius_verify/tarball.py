@@ -45,7 +45,7 @@ _ORDER = [
 
 
 def place(name: str) -> tuple[int, str]:
-    """Returns the position of a member in a bundle. Raises ValueError for a name that no member has."""
+    """Returns the position of a member in a bundle. Raises ValueError for a name that a bundle cannot have."""
     for rank, pattern in enumerate(_ORDER):
         if pattern.fullmatch(name):
             return rank, name

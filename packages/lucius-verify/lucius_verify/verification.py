@@ -154,7 +154,7 @@ class _Verification:
         self.whole = False
 
     def run(self) -> None:
-        """Fills the report. Raises ValueError if the bundle does not have the job of `job`."""
+        """Fills the report. Raises ValueError if the bundle does not have the job `job`."""
         manifest = self.bundle.manifest
         self.report.subject = f"{manifest['tenant']}, {manifest['since']} to {manifest['until']}"
         links = Links(self.bundle.rows("links.jsonl"))

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of id."""
+    """A kind of id, with the API list that completes shortened ids."""
 
     noun: str
     #: problem code for an id of this kind that does not exist

@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Listing:
-    """The columns of a table."""
+    """The columns of a table, the noun for its rows, and the id of a row."""
 
     #: plural noun, for "No jobs."
     noun: str

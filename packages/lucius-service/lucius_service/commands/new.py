@@ -29,7 +29,7 @@ class NotMade(Exception):
 
 @dataclass(frozen=True)
 class Made:
-    """The files of a new service."""
+    """The files of a new service, and the next steps for its author."""
 
     files: list[Path]
     next_steps: str

@@ -42,7 +42,7 @@ class NotRun(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a verification."""
+    """The options of `lucius service verify`."""
 
     step_type: str
     bus: str = field(repr=False)

@@ -22,7 +22,7 @@ CONTRACT_VERSION = "1.0.0"
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one check."""
+    """The result of one check, with its duration and the reason for a failure or a skip."""
 
     check: str
     #: `passed`, `failed` or `skipped`
@@ -34,7 +34,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a verification."""
+    """The results of all checks, with the versions of the service, the contract and the SDK."""
 
     #: name and version of the service, as its operator gives them
     service: str
