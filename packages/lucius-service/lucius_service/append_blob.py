@@ -41,7 +41,7 @@ class AppendBlob:
         return True
 
     def open(self) -> bool:
-        """Opens the blob if it exists. Raises StepFailed."""
+        """Opens the blob. Returns `False` if the blob does not exist. Raises StepFailed."""
         with storage_faults():
             try:
                 self.size = self._blob.get_blob_properties().size
@@ -50,8 +50,8 @@ class AppendBlob:
         return True
 
     def append(self, data: bytes) -> None:
-        """Appends at most 4 MiB. Raises Overtaken if another process has appended. After StepFailed, the caller can
-        append the same data again.
+        """Appends at most 4 MiB. Raises Overtaken if another process has appended, or the blob is deleted. After
+        StepFailed, the caller can append the same data again.
         """
         with storage_faults():
             try:

@@ -95,7 +95,7 @@ class Measured:
 
 
 async def drive(options: Options, plan: Plan) -> Measured:
-    """Sends all directives of the plan and waits for their RESULTs. Raises NotRun."""
+    """Sends all directives of the plan and waits at most `result_s` seconds for their RESULTs. Raises NotRun."""
     async with Bench(options) as bench:
         began = time.monotonic()
         due: dict[str, float] = {}

@@ -41,7 +41,9 @@ class Api:
 
 
 async def drive(api: Api, plan: Plan) -> Measured:
-    """Posts all jobs of the plan, each with its own idempotency key, and waits until all have ended. Raises NotRun."""
+    """Posts all jobs of the plan, each with its own idempotency key. Waits at most `wait_s` seconds until all have
+    ended. Raises NotRun.
+    """
     headers = {"Authorization": f"Bearer {api.token}"} if api.token else {}
     # connections of waiting posts must not block due ones
     connector = aiohttp.TCPConnector(limit=0)

@@ -51,7 +51,7 @@ class ReplySender(Protocol):
 
 
 async def publish(sender: ReplySender, directive: Directive, reply: dict[str, Any]) -> Sent:
-    """Sends a reply. Retries until the reply is sent."""
+    """Sends a reply. Retries until the receiver accepts or permanently refuses the reply."""
     tries = 0
     while not (sent := await sender.send(directive, reply)).done:
         await asyncio.sleep(PUBLISH_PAUSES_S[min(tries, len(PUBLISH_PAUSES_S) - 1)])

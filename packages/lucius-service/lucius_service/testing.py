@@ -132,7 +132,7 @@ def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "inp
 class Chaos:
     """A step whose work is delayed, fails, is done twice or kills its process. A seed selects the fault.
 
-    The same seed selects the same fault for the first, second, and so on, work of a process. The service's log has each
+    The fault of a work depends only on the seed and the number of the work in its process. The service's log has each
     fault.
     """
 

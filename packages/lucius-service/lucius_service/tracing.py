@@ -133,7 +133,7 @@ def adopted(traceparent: str | None) -> Iterator[None]:
 
 
 def mark_failed(span: Span, code: str) -> None:
-    """Sets the span's status to error."""
+    """Sets the span's status to error, and the error type to `code`."""
     span.set_attribute("error.type", code)
     span.set_status(Status(StatusCode.ERROR))
 

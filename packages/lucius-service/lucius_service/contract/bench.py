@@ -152,7 +152,7 @@ class Bench:
 
     @property
     def other_lane(self) -> int | None:
-        """Returns the second lane, or None if the bus has only one lane."""
+        """Returns the number of the second lane, or None if the bus has only one lane."""
         return next((number for number in self._lanes if number != self.options.lane), None)
 
     # Replies

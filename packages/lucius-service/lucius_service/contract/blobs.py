@@ -68,7 +68,7 @@ class Blobs:
         return True
 
     def _listed(self) -> set[tuple[str, str]]:
-        """Yields `container/name` and ETag of each blob."""
+        """Returns `container/name` and ETag of each blob."""
         everywhere = self.lists_containers
         containers = [each.name for each in self._service.list_containers()] if everywhere else _CONTAINERS
         return {

@@ -81,8 +81,9 @@ async def lanes(bench: Bench) -> None:
 async def heartbeats_end(bench: Bench) -> None:
     """Checks that no HEARTBEAT follows the RESULT of an attempt.
 
-    The check reads the replies of all attempts so far. The check waits until the first RESULT is 1.5 measured heartbeat
-    intervals old, or `--cadence` seconds if no interval was measured.
+    The check reads the replies of all attempts so far. After the first RESULT, the check waits 1.5 times the longest
+    heartbeat interval, at most two cadences. If no interval was measured, the check waits one cadence. The check adds
+    `settle_s` to this wait.
     """
     attempts = [_after_result(replies) for replies in bench.of_attempts()]
     results = [replies[0].at for replies in attempts if replies]
