@@ -27,12 +27,12 @@ class History:
     first_row: int = 0
 
     def fault(self, seq: int, why: str) -> Fault:
-        """Makes a fault of an event."""
+        """Makes a fault at the position of event `seq`."""
         row = self.first_row + seq - 1 if self.first_row else None
         return Fault(why, self.events_file, row, self.job_id, seq)
 
     def row_fault(self, why: str) -> Fault:
-        """Makes a fault of the rows."""
+        """Makes a fault at the position of the job's row."""
         return Fault(why, self.rows_file, self.row or None, self.job_id)
 
     @classmethod

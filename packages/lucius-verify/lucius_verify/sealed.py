@@ -46,7 +46,7 @@ def account_of(history: History) -> str:
 
 
 def replay(history: History, run: Run) -> list[ComparedStep]:
-    """Runs each step that succeeded by `run`, which may raise NotRun, and compares the RESULTs.
+    """Runs each succeeded step with `run`, which may raise NotRun, and compares the RESULTs.
 
     The history must be verified. Raises ValueError if the bundle withholds payloads and references.
     """

@@ -116,7 +116,9 @@ class SignedHeads:
         self.anchors += 1
 
     def finish(self, digests: Mapping[str, str]) -> None:
-        """Compares all pages with `heads.jsonl`, after all pages are read."""
+        """Compares the signed pages with `heads.jsonl`, and checks that the file of each anchor is signed. Must be called
+        after all files are read.
+        """
         signed = {f"anchors/{name[18:-5]}.jsonl" for name in digests if name.startswith("signatures/anchor-")}
         if unsigned := {name for name in digests if name.startswith("anchors/")} - signed:
             self._broken("no signed statement anchors the file", min(unsigned))

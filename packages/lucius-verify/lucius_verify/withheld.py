@@ -23,7 +23,9 @@ _OF_SERVICES = frozenset({"RESULT", "REPLY_IGNORED"})
 
 
 def without_content(line: Row, events: list[Row]) -> tuple[Row, list[Row]]:
-    """Returns a row of `jobs.jsonl` and its events without content. `withheld` in the row names the removed columns."""
+    """Returns a row of `jobs.jsonl` and its events without content. `withheld` in the row names the removed or cut
+    columns.
+    """
     kept = [_event(event) for event in events]
     own = {text for event in kept for text in _error_texts(event.get("data"))}
     withheld: list[str] = []
@@ -55,7 +57,7 @@ def _event(event: Row) -> Row:
 
 
 def has_content(value: Json, words: frozenset[str] = _WORDS) -> bool:
-    """Returns True if a value has one of these fields, or a URI with a query."""
+    """Returns True if a value has a field of `words` that is not empty, or a URI with a query."""
     if isinstance(value, dict):
         return any((name in words and each not in _EMPTY) or has_content(each, words) for name, each in value.items())
     if isinstance(value, list):
