@@ -116,8 +116,9 @@ class SignedHeads:
         self.anchors += 1
 
     def finish(self, digests: Mapping[str, str]) -> None:
-        """Compares the signed pages with `heads.jsonl`, and checks that the file of each anchor is signed. Must be called
-        after all files are read.
+        """Compares the signed pages with `heads.jsonl`, and checks that the file of each anchor is signed.
+
+        Must be called after all files are read.
         """
         signed = {f"anchors/{name[18:-5]}.jsonl" for name in digests if name.startswith("signatures/anchor-")}
         if unsigned := {name for name in digests if name.startswith("anchors/")} - signed:

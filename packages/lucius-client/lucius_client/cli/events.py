@@ -70,9 +70,9 @@ def events(
 ) -> None:
     """List one tenant's events, oldest first.
 
-    The events are those of jobs, quotas, incidents and webhooks. Without
-    --follow, the command lists all retained events. With --follow, the command
-    streams new events.
+    The events are those of jobs, quotas, incidents and webhooks. The list begins
+    at --since or at the stored cursor. Default: the oldest retained event or,
+    with --follow, the next new event.
     """
     first = instant_ago("--since", since)
     with _used(cursor_file):

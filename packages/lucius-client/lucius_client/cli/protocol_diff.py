@@ -131,7 +131,7 @@ def _breaks(old: Definition, new: Definition, found: Difference) -> Iterator[str
     for name in found.steps_removed:
         yield f"step {name} is removed: a payload with the key {name} is refused"
     if len(steps) == 1 and len(new_steps) > 1:
-        yield "a flat payload is refused: the protocol has more than one step now"
+        yield "a payload without step keys is refused: the protocol has more than one step now"
     for name, step in new_steps.items():
         schema = step.get("payload_schema", True)
         if name in steps:

@@ -75,7 +75,9 @@ def versions(session: Session, name: _JobType) -> None:
 
 
 def find_protocol(session: Session, name: str) -> Protocol:
-    """Returns a protocol by its job type in any case, or by its id. Raises CliError with the most similar name."""
+    """Returns a protocol by its job type in any case, or by its id. Raises CliError with the most similar name,
+    or with all names.
+    """
     try:
         return session.client.protocol(name)
     except ProtocolNotFound as error:
