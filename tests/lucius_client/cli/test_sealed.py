@@ -173,7 +173,7 @@ def test_a_step_of_a_broken_history_is_not_run(tmp_path: Path) -> None:
         (("job_b", *bundle, "--step", "nowhere:Step"), "--step nowhere:Step: ModuleNotFoundError"),
         (("job_a", "--sealed"), "--sealed needs --bundle"),
         (("job_a", "--reason", "why", *bundle[1:]), "need --sealed"),
-        (("job_a",), "--reason is missing; a replay needs a reason"),
+        (("job_a",), "--reason is missing; give a reason, for example --reason 'a new engine'"),
     ):
         refused = run_main("job", "replay", *words)
         assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)

@@ -116,7 +116,7 @@ def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:
     unused = stack.storage_connection.replace(stack.blob, f"http://127.0.0.1:{find_free()}/devstoreaccount1")
     failed = run_main("submit", INVOICE, "-p", "OCR", "--tenant", "demo", api=stack.api, LUCIUS_BLOB_CONNECTION=unused)
     assert failed.returncode == 4
-    assert "name another with LUCIUS_BLOB_CONNECTION" in failed.stderr
+    assert "name another blob store with LUCIUS_BLOB_CONNECTION" in failed.stderr
     assert len(failed.stderr.splitlines()) == 1
 
 

@@ -114,10 +114,14 @@ def export_bundle(
     output: Output,
     tenant: OneTenant = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Start, as a timestamp or an age: {_TIME}.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help=f"Start of the window, as a timestamp or an age: {_TIME}. Default: the first head or job.",
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End, as a timestamp or an age. Default: now.")
+        str | None, typer.Option(metavar="TIME", help="End of the window, as a timestamp or an age. Default: now.")
     ] = None,
     with_content: WithContent = False,
     without_heads: WithoutHeads = False,

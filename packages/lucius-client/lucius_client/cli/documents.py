@@ -91,7 +91,7 @@ class Documents:
     def _unreachable(self, error: AzureError) -> DependencyUnreachable:
         reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
         return DependencyUnreachable(
-            f"the blob store at {self.endpoint} failed ({reason}); name another with {SETTING}"
+            f"the blob store at {self.endpoint} failed ({reason}); name another blob store with {SETTING}"
         )
 
 

@@ -52,7 +52,9 @@ def events(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Stream new events until interrupted.")] = False,
     type_: Annotated[
         str | None,
-        typer.Option("--type", help="Only events of these types, separated by commas: job.completed,job.failed."),
+        typer.Option(
+            "--type", help="Only events of these types, separated by commas, such as job.completed,job.failed."
+        ),
     ] = None,
     since: Annotated[
         str | None,

@@ -102,7 +102,11 @@ def show(session: Session, message: MessageId) -> None:
 @with_session
 def redrive(
     session: Session,
-    messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of rejected messages."), ids.REJECTED],
+    messages: Annotated[
+        list[str],
+        typer.Argument(metavar="ID...", help="Ids of rejected messages, or the ids' first characters."),
+        ids.REJECTED,
+    ],
 ) -> None:
     """Apply rejected messages to their jobs again.
 

@@ -41,7 +41,7 @@ def jobs(
     session: Session,
     tenant: Tenant = None,
     status: Annotated[
-        str | None, typer.Option(help="Only jobs in these states, separated by commas: FAILED_FINAL,CANCELLED.")
+        str | None, typer.Option(help="Only jobs in these states, separated by commas, such as FAILED_FINAL,CANCELLED.")
     ] = None,
     type_: JobType = None,
     label: Label = None,

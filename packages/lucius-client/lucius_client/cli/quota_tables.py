@@ -21,7 +21,7 @@ def change_line(change: Json) -> str:
         return line
     counted = change.get("released")
     return f"{line} (dry run" + (
-        f": {counted} would start, {change['held_back']} continue to wait)" if counted is not None else ")"
+        f": {counted} start, {change['held_back']} continue to wait)" if counted is not None else ")"
     )
 
 

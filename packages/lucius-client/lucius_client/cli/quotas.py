@@ -36,7 +36,7 @@ Type = Annotated[
     str | None,
     typer.Option("--type", metavar="REQUEST_TYPE", help="Quota of this job type.", autocompletion=completion.protocols),
 ]
-Source = Annotated[str | None, typer.Option(help="Quota of this `source` of jobs.")]
+Source = Annotated[str | None, typer.Option(help="Quota of jobs with this `source`.")]
 Reason = Annotated[str, typer.Option(help="Reason for the quota's log, at most 1,024 characters.")]
 Until = Annotated[
     str | None,
@@ -87,7 +87,7 @@ def set_(
     gate: Gate = None,
     max_active: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum active jobs. {_Number}")] = None,
     max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts per hour. {_Number}")] = None,
-    burst: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts in a burst. {_Number}")] = None,
+    burst: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts at the same time. {_Number}")] = None,
     max_staged: Annotated[
         str | None, typer.Option(metavar="N", help=f"Maximum waiting jobs of the tenant. {_Number}")
     ] = None,

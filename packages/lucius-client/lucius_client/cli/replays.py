@@ -82,7 +82,7 @@ def replay(
     if bundle or step or artifacts or key:
         raise UsageError("--bundle, --step, --artifacts and --key need --sealed")
     if reason is None:
-        raise UsageError("--reason is missing; a replay needs a reason")
+        raise UsageError("--reason is missing; give a reason, for example --reason 'a new engine'")
     client = session.connect(WATCH_RETRIES) if wait else session.client
     new = client.replay(job, reason=reason, mode=mode.value, priority=priority.value if priority else None)
     if new.output_kept_until is not None:

@@ -64,7 +64,8 @@ def submit(
     documents: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE|FOLDER|PATTERN|URI]...", help="Documents to upload. http(s) URIs are not uploaded."
+            metavar="[FILE|FOLDER|PATTERN|URI]...",
+            help="Documents to submit. The command uploads files, but not http(s) URIs.",
         ),
     ] = None,
     protocol: Annotated[
@@ -118,9 +119,7 @@ def submit(
     ] = False,
     ndjson: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="File with a job request in each line, instead of documents. `-` is standard input."
-        ),
+        typer.Option(metavar="FILE", help="File with a job request in each line, instead of documents. `-` is stdin."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the effect. Write and upload nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,

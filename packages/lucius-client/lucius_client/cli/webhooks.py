@@ -30,7 +30,8 @@ HookId = Annotated[
 HookOrDefault = Annotated[
     str,
     typer.Argument(
-        metavar="ID", help="Id of a webhook. `default` means the callback URLs of a tenant's jobs and needs a tenant."
+        metavar="ID",
+        help="Id of a webhook. `default` means the callback URLs of a tenant's jobs, and requires --tenant.",
     ),
     ids.WEBHOOK,
 ]
