@@ -63,7 +63,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     `transport` replaces the transport of httpx, for tests and for proxies. The client ignores proxies that the
     environment names.
 
-    Every method raises a subclass of `LuciusError`. An error of the API raises a subclass of `Refused`. A missing
+    Methods raise subclasses of `LuciusError`. An error of the API raises a subclass of `Refused`. A missing
     response raises `Unreachable`, and a response of another form raises `NotLucius`.
 
     The constructor raises `BadAddress`. An iterator sends its requests, and raises errors, while the caller consumes
@@ -315,7 +315,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.redrive_rejected(rejected_id))
 
     async def reconcile(self, *, dry_run: bool = False) -> Reconciled:
-        """Runs the sweeper once. With `dry_run`, only lists the actions of a sweep."""
+        """Runs the sweeper once. With `dry_run`, lists the due actions and changes nothing."""
         return await self._call(calls.reconcile(dry_run=dry_run))
 
     async def live(self) -> Live:
@@ -323,7 +323,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.live())
 
     async def ready(self) -> Ready:
-        """Returns the state of each dependency. Raises Unavailable while a dependency does not respond."""
+        """Returns the state of each dependency. Raises Unavailable if a dependency does not respond."""
         return await self._call(calls.ready())
 
     async def _call(self, call: Call[T]) -> T:

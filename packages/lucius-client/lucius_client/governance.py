@@ -98,7 +98,7 @@ class Governance(ABC):
         return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
 
     def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """Cancels the rest of a bulk operation. Completed actions remain."""
+        """Cancels a bulk operation. No further action starts, and completed actions remain."""
         return self._call(calls.cancel_bulk(bulk_id, tenant))
 
     def purge(self, tenant: str, *, reason: str) -> Bulk:
@@ -140,10 +140,10 @@ class Governance(ABC):
 
     def set_quota(self, quota: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool = False) -> QuotaChange:
         """Merges `numbers` into a quota's limits: `max_active`, `max_per_hour`, `burst`, `max_staged`,
-        `emergency_max_active`.
+        `emergency_max_active`, `weight`.
 
-        A quota of a job type also has `breaker` with `failure_rate`, `min_calls` and `cooldown_s`. For `breaker`, `{}`
-        means the defaults. None removes a limit, and other limits keep their values.
+        A quota of a job type also has `breaker` with `failure_rate`, `min_calls`, `cooldown_s` and, over all tenants,
+        `min_tenants`. For `breaker`, `{}` means the defaults. None removes a limit, and other limits keep their values.
 
         Raises RuleChanged if the quota changed since `quota` was read. With `dry_run`, writes nothing, and the result
         has the number of jobs that the change starts.

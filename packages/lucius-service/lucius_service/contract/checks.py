@@ -108,8 +108,8 @@ async def heartbeats_end(bench: Bench) -> None:
 
 
 async def duplicate_at_once(bench: Bench) -> None:
-    """Checks that the service executes a directive only once if LUCIUS sends the directive twice in a row. All RESULTs
-    must be equal.
+    """Checks that the service executes a directive only once if LUCIUS sends the directive twice without a pause. All
+    RESULTs must be equal.
     """
     directive = bench.directive(slow=bench.options.slow is not None)
     await bench.send(directive)
