@@ -24,7 +24,7 @@ def token_of(token: Token) -> str | None:
 
 
 async def token_of_async(token: AsyncToken) -> str | None:
-    """Returns the token as `token_of` does, and awaits it if necessary."""
+    """Returns the token as `token_of` does. Awaits the result of an asynchronous token function."""
     value = token() if callable(token) else token
     return await value if inspect.isawaitable(value) else value
 

@@ -1,6 +1,7 @@
 """Sends replies over HTTP to the `callback_urls` of a directive, with the same guarantees as over the bus.
 
-The response of LUCIUS states whether the attempt continues. Replies use the bus if a directive has no `callback_urls`.
+The response of LUCIUS can tell the service to stop the attempt. Replies use the bus if a directive has no
+`callback_urls`.
 """
 
 from __future__ import annotations

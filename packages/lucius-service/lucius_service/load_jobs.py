@@ -85,7 +85,7 @@ class _Driver:
         self.began = time.monotonic()
 
     async def run(self, request: Mapping[str, Any], due: float) -> None:
-        """Submits one job, waits until it ends, and counts the outcome."""
+        """Submits one job, waits until the job ends, and counts the outcome."""
         try:
             status, answer = await self._post(request)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:

@@ -84,7 +84,7 @@ class ResultStore:
 
     A RESULT is stored before its publication, survives a restart, and is visible to all replicas. A successful RESULT
     is metadata of the blob `result_name`, since a change of metadata costs less than a write. Any other RESULT, and a
-    RESULT too large for metadata, is the blob `.attempt/{key}.json` under `workspace_ref`.
+    RESULT of more than 6,000 encoded characters, is the blob `.attempt/{key}.json` under `workspace_ref`.
 
     Methods are synchronous, for worker threads, and raise StepFailed if storage fails.
     """

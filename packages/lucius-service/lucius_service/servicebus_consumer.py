@@ -2,7 +2,8 @@
 
 Only the loop of a lane uses its receiver. Receiving, renewing and settling run one at a time, since all three share one
 connection and one read lock in the SDK's receiver. If the lane has unsettled messages, a receive waits
-`HOLDING_WAIT_S`, so that messages are settled soon after their RESULT. Otherwise a receive waits `IDLE_WAIT_S`.
+at most `HOLDING_WAIT_S` seconds, which is the maximum delay of a settlement. Otherwise a receive waits at most
+`IDLE_WAIT_S` seconds.
 """
 
 from __future__ import annotations

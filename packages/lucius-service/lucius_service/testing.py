@@ -132,8 +132,8 @@ def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "inp
 class Chaos:
     """A step whose work is delayed, fails, is done twice or kills its process. A seed selects the fault.
 
-    The fault of a work depends only on the seed and the number of the work in its process. The service's log has each
-    fault.
+    The fault of an execution depends only on the seed and the number of the execution in its process. The service's
+    log has each fault.
     """
 
     #: number of works with each fault, out of 100

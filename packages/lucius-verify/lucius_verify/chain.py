@@ -1,4 +1,4 @@
-"""Level 2: the chain of a job's events, and the rows that follow from it.
+"""Level 2: the chain of a job's events, and the rows that follow from the chain.
 
 This module shares no code with the app that wrote the history.
 

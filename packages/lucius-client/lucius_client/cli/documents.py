@@ -1,4 +1,4 @@
-"""Documents in the blob store: uploads before a job, results after it."""
+"""Documents in the blob store: uploads before a job, and results after the job."""
 
 from __future__ import annotations
 

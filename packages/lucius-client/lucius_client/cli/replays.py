@@ -1,4 +1,4 @@
-"""`lucius job replay` and `lucius job comparison`: replays a job, and compares it with its original."""
+"""`lucius job replay` and `lucius job comparison`: replays a job, and compares a replay with its original."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ OutputOption = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="Output format. `wide` is a table with every column and exact times. `ids` is one id a line.",
+        help="Output format. `wide` is a table with every column and exact times. `ids` is one id on each line.",
         rich_help_panel=_PANEL,
     ),
 ]

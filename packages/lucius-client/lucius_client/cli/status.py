@@ -105,7 +105,7 @@ def _lines(found: Json, now: datetime, width: int | None, max_problems: int) -> 
             # not shortened, so that it can be copied
             yield Text("  $ " + one_line(problem["command"]), style="bold")
     if left := len(found["problems"]) - len(problems):
-        yield from map(Text, _fill(f"... and {left} more; `lucius status | cat` shows all of them", width, "  "))
+        yield from map(Text, _fill(f"... and {left} more; `lucius status | cat` shows all problems", width, "  "))
     yield Text()
     for label, value in _facts(found, now):
         yield from _labelled(label, value, width)

@@ -198,7 +198,7 @@ def _readable(selection: sources.Selection, protocol: Json) -> list[str]:
         first = ", ".join(sources.unique_labels(skipped[:_NAMED]))
         more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
         what = f"skipped {len(skipped)} files that {protocol['request_type']} cannot read"
-        rendering.write(f"{what}: {first}{more}; --include PATTERN includes them", stderr=True)
+        rendering.write(f"{what}: {first}{more}; --include PATTERN includes these files", stderr=True)
     return names
 
 

@@ -78,7 +78,7 @@ LOG = Listing(
 
 
 def status(name: str = "status") -> Callable[[Json], Text]:
-    """Returns a column with the field `name` in the colour of its state."""
+    """Returns a function of a row that formats the status in the field `name` in the colour of the status."""
     return lambda row: coloured(str(row.get(name) or "-"))
 
 
