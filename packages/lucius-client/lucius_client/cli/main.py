@@ -140,7 +140,7 @@ for name, command, example in (
 
 
 def add_commands(entries: Iterable[EntryPoint]) -> None:
-    """Adds the command groups of other packages. A group that cannot be loaded raises an error only in its commands."""
+    """Adds the command groups of other packages. A group that cannot be loaded becomes a command that fails."""
     own = {group.name for group in app.registered_groups} | {each.name for each in app.registered_commands}
     own |= {each.callback.__name__ for each in app.registered_commands if each.callback}
     for entry in sorted(entries, key=lambda each: each.name):
