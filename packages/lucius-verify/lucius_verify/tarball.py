@@ -113,8 +113,8 @@ class Tarball:
             yield chunk
 
     def rows(self) -> Iterator[bytes]:
-        """Yields the lines of the member without line breaks. Raises Unreadable for a line that has more than
-        `MAX_ROW` bytes or no line break.
+        """Yields the lines of the member, each without its line break. Raises Unreadable for a line that has more than
+        `MAX_ROW` bytes, or whose line break is missing.
         """
         rest, row = b"", 0
         for chunk in self.chunks():
