@@ -34,7 +34,7 @@ Keys = Sequence[tuple[str, bytes]]
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """The rights of a token: replies to one attempt, until the token expires."""
+    """The rights of a token: to reply to one attempt, until the token expires."""
 
     job_id: str
     step_id: str

@@ -103,8 +103,8 @@ def caller_from_claims(
 
     Scopes are in `scp` or `scope` (RFC 9068 2.2.3), as text separated by spaces, or in the list `roles`. `orch:admin`
     and the roles over all tenants, `all_tenants_role` with `:read` or `:operate`, are accepted in `roles` only. Raises
-    TokenInvalid if the source is not plain text. Raises TenantMissing if the token does not name exactly one tenant,
-    except that a caller with a role over all tenants then has no tenant.
+    TokenInvalid if the value of `source_claim` is not plain text. Raises TenantMissing if the token does not name
+    exactly one tenant, except that a caller with a role over all tenants then has no tenant.
     """
     roles = words_of(claims.get("roles"))
     requested = (words_of(claims.get("scp")) | words_of(claims.get("scope"))) - _BY_ROLE_ONLY
@@ -135,7 +135,9 @@ def _expires(claims: Mapping[str, Any]) -> float | None:
 
 
 def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
-    """Returns the source in the token. Raises TokenInvalid if the source is not plain text."""
+    """Returns the value of the claim that names a job's source. Raises TokenInvalid if the value is not plain text of
+    at most `_MAX_SUBJECT` characters.
+    """
     if claim is None or (claimed := claims.get(claim)) is None:
         return None
     # as strict as the field of the job request

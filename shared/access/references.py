@@ -138,7 +138,7 @@ def _lies_in(base: str, uri: str) -> bool:
 
 
 def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
-    """Returns the reason why the URI is unsafe for every target."""
+    """Returns the reason why the URI is unsafe for every target. Returns None if the URI is safe."""
     if _REFUSED.search(uri) is not None:
         return "must not contain spaces, control characters or backslashes"
     try:
@@ -176,7 +176,7 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
 
 
 def _readings(path: str) -> list[str]:
-    """Returns the path unchanged and decoded, then decoded repeatedly until nothing changes."""
+    """Returns the path unchanged, then decoded once, and so on until decoding changes nothing."""
     readings = [path]
     while (decoded := unquote(readings[-1])) != readings[-1]:
         readings.append(decoded)
@@ -184,7 +184,7 @@ def _readings(path: str) -> list[str]:
 
 
 def _folders(parts: SplitResult, path: str) -> list[str]:
-    """Returns the container and the folders below it, for this reading of the path."""
+    """Returns the container and the folders below it. `path` is one of the `_readings` of the URI's path."""
     folders = path.split("/")[1:]
     return [parts.username or "", *folders] if parts.scheme.lower() == "abfss" else folders
 
@@ -203,8 +203,8 @@ def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> boo
 
 
 def _below(base: SplitResult, parts: SplitResult, folders: list[str]) -> list[str] | None:
-    """Returns the folders below `base` that the URI leads to, under any name of its account. Returns None if the URI
-    leads elsewhere.
+    """Returns the container and folders of `base`, in lower case, if the URI leads below `base` under any name of its
+    account. Returns None if the URI leads elsewhere.
     """
     container = _lower([folder for folder in _folders(base, _readings(base.path)[-1]) if folder])
     same = _account(parts) == _account(base) and _lower(folders[: len(container)]) == container

@@ -198,7 +198,7 @@ def _target(url: str) -> Target:
 
 
 def _literal(host: str) -> str | None:
-    """Returns the literal IP address in its normal form. Returns None for a name, or for a form that readers understand
+    """Returns the literal IP address in its normal form. Returns None for a name, or for a form that programs interpret
     differently.
     """
     try:

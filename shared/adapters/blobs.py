@@ -132,7 +132,7 @@ class BlobTexts:
         return False
 
     async def check(self) -> None:
-        """Reads the container's properties, since a data role does not allow to read the properties of the account.
+        """Reads the container's properties, since a data role cannot read the properties of the account.
 
         Raises LedgerUnavailable. A container that does not exist yet is not an error.
         """

@@ -1,4 +1,6 @@
-"""`Kept` as blobs in the container `lucius-anchors`, which is immutable in Azure, and in memory."""
+"""Implementations of `shared.ports.signing.Kept`: blobs in the container `lucius-anchors`, which is immutable in Azure,
+and in memory.
+"""
 
 from __future__ import annotations
 

@@ -242,8 +242,8 @@ def _class_of(wrong: Exception) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """Returns the requested wait, from seconds or from a time relative to the response's `Date` (RFC 9110, 10.2.3).
-    Returns None for any other header.
+    """Returns the requested wait in seconds, from a number of seconds or from a time relative to the response's `Date`
+    (RFC 9110, 10.2.3). Returns None for any other header.
     """
     text = headers.get("Retry-After", "").strip()
     if _SECONDS.fullmatch(text):

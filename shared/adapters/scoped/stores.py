@@ -149,9 +149,7 @@ class TenantRejected:
 
 
 class TenantRuns:
-    """`shared.ports.runs.RunFiles`, limited to the tenants of one caller. Checks the tenant, with which a run's folder
-    begins.
-    """
+    """`shared.ports.runs.RunFiles`, limited to the tenants of one caller. Checks the tenant of each run's folder."""
 
     def __init__(self, runs: RunFiles, caller: Caller) -> None:
         self._runs = runs

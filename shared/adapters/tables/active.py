@@ -37,7 +37,7 @@ def first_check(job: Job) -> datetime:
 
 
 def inserts(partition: str, job: Job, place: Place | None) -> list[RowOperation]:
-    """Makes both rows of a new job, and its WAIT row if the job waits for quotas."""
+    """Makes the ACTIVE and DUE rows of a new job, and its WAIT row if the job waits for quotas."""
     looked_at = {
         "job_id": job.job_id,
         "claim": job.idempotency_hash,
@@ -66,13 +66,14 @@ def due_of(active: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _for_gates(candidate: Candidate) -> dict[str, str]:
-    """Returns the columns about the job that a later quota needs, in addition to the other columns."""
+    """Returns the columns about the job that a quota created later needs, in addition to the other columns."""
     columns = {"priority": candidate.priority} if candidate.priority != "normal" else {}
     return columns if candidate.source is None else {**columns, "source": candidate.source}
 
 
 def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[RowOperation]:
-    """Returns the operations that delete both rows. The transaction fails if DUE has moved to another time.
+    """Returns the operations that delete the ACTIVE and DUE rows. The transaction fails if DUE has moved to another
+    time.
 
     With `etag`, the transaction also fails if ACTIVE has changed.
     """

@@ -52,7 +52,7 @@ def _find_changes(breaker: Breaker | AdmissionBreaker, new: Breaker | AdmissionB
 
 
 def _ring_json(ring: Iterable[JobEnd]) -> list[list[Any]]:
-    """Returns `[microseconds since 1970, epoch, 1 for a good end]` for each ended job, with its tenant if the record
+    """Returns `[microseconds since 1970, epoch, good as 1 or 0]` for each ended job, followed by the tenant if the item
     has a tenant.
     """
     return [

@@ -151,7 +151,12 @@ class DirectAccount:
     async def _send(
         self, method: str, path: str, headers: Mapping[str, str], query: str, body: bytes | None
     ) -> _Answer:
-        """Tries as often as the SDK, the second time immediately and then after a wait."""
+        """Sends a request, and sends it again after a transient failure, at most `retries` times. Returns the last
+        response.
+
+        Waits as long as `Retry-After` requests. Otherwise, the second try follows immediately, and each later try after
+        `backoff_s` seconds.
+        """
         path = self._path + path
         url = URL(f"{self._base}{path}?{query}" if query else self._base + path, encoded=True)
         for tried in range(1 + self._limits.retries):
@@ -194,8 +199,8 @@ def _is_passing(method: str, status: int) -> bool:
 
 
 def _retry_after_s(answer: _Answer, at_most_s: float) -> float | None:
-    """Returns the requested wait, at most `at_most_s` seconds. Returns None without `Retry-After`, and 0 if
-    `Retry-After` is not a number.
+    """Returns the requested wait in seconds, at most `at_most_s`. Returns None without `Retry-After`, and 0 if
+    `Retry-After` is neither a number nor a date.
 
     A longer wait blocks the request and the tenant's turn.
     """

@@ -151,7 +151,7 @@ def bulk_item_row(bulk_id: str, job_id: str) -> str:
 
 
 def bulk_work_row(bulk_id: str, no: int) -> str:
-    """Returns a key that sorts by the order of the work."""
+    """Returns a key that sorts by the number of the work."""
     return f"BULKWORK:{bulk_id}:{no:010d}"
 
 

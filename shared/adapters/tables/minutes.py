@@ -1,4 +1,6 @@
-"""`Minutes` over Azure Tables: one partition of the index table. The key of a process's row has one more part."""
+"""`Minutes` over Azure Tables: one partition of the index table. The key of a process's row has one part more than the
+key of the minute's row.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _SINCE = ("queued_since", "waiting_since", "unacked_since")
 
 
 def position_entity(share: int, position: SweepPosition) -> dict[str, Any]:
-    """Returns the row of a share."""
+    """Returns the row with a share's position."""
     tenant, job_id = position.survey.after or ("", "")
     return {
         **row_at(GUARD_PARTITION, share_row(POSITION_ROW, share)),

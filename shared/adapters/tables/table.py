@@ -120,7 +120,7 @@ class Table(Protocol):
         """Commits all operations or none. The transaction is not repeated after a lost response, since the store may
         have committed it.
 
-        Returns a mapping for each operation, with the row's new `etag` unless it was deleted. Raises Conflict,
+        Returns a mapping for each operation, with the row's new `etag` unless the row was deleted. Raises Conflict,
         AlreadyExists, LedgerRefused.
         """
 

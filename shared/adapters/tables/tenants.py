@@ -35,7 +35,7 @@ class TenantRows:
         self._woken_until: dict[str, datetime] = {}
 
     def over(self, scoped: Callable[[TableRows], Tables]) -> TenantRows:
-        """Returns an object for the same rows over other tables, which shares the state of this process."""
+        """Returns an object for the same rows over other tables. Both objects share the state of this process."""
         rows = copy.copy(self)
         rows._rows = TableRows(scoped(self._rows), self._rows.name)
         return rows
