@@ -79,7 +79,7 @@ class DryRun(Response):
 
 
 class LineOutcome(Response):
-    """Result of one line: a job, a dry run or an error."""
+    """Result of one line of a batch: a job, a dry run or an error."""
 
     line: Annotated[int, Field(ge=1)]
     """Line number in the body. Blank lines count."""

@@ -177,7 +177,7 @@ class QuotaChange(Response):
 
 
 class WaitingJob(Response):
-    """A waiting job."""
+    """A job that waits for a quota, with the position and the reason."""
 
     jobId: JobId
     position: Annotated[int, Field(ge=1)]

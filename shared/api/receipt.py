@@ -218,9 +218,10 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     """Counts the directives, replies, table requests and episodes of the job, each with the bound for a job without
     faults.
 
-    The counts come from rows. The counts include committed transactions without the sweeper's own `check_at`, and
-    replies with an EVENT row. A heartbeat that renewed no lease has no EVENT row. The counts also include directives
-    that the bus accepted at the first call, since the bus drops a second directive with the same message id.
+    Committed transactions are counted, except those in which the sweeper changed only `check_at`. Replies are counted
+    by their EVENT rows, and late replies past the limit of EVENT rows by JOB. A heartbeat that renewed no lease is not
+    counted. Only the first accepted call for a directive is counted, since the bus drops a second directive with the
+    same message id.
 
     Reads and episodes leave no row, so the number that the events needed is counted. `beyond` has the events that a job
     without faults does not have.

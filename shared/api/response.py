@@ -14,7 +14,7 @@ from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 
 
 class Response(BaseModel):
-    """A body of the API. A minor version can add members, so readers must ignore unknown members."""
+    """A body of the API. A minor version can add fields, so clients must ignore unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
@@ -39,7 +39,7 @@ JobId = Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
 
 
 def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
-    """Writes the names of an enum out in each schema that uses it."""
+    """Writes the names of an enum into each schema that uses the enum."""
     return WithJsonSchema({"type": "string", "enum": [each.value for each in enum]})
 
 

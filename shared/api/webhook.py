@@ -293,12 +293,12 @@ class HookLog(Response):
 
 
 def hook(row: core.Hook) -> Hook:
-    """Makes an item of a list."""
+    """Makes a webhook as an item of a list."""
     return Hook.of(row, **_members(row))
 
 
 def hook_detail(row: core.Hook, oldest_pending_at: datetime | None) -> HookDetail:
-    """Makes one webhook."""
+    """Makes a webhook with the time of its oldest waiting delivery."""
     return HookDetail.of(row, **_members(row), oldest_pending_at=oldest_pending_at)
 
 

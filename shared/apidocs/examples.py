@@ -325,7 +325,9 @@ def _failed(running: Record, story: _Story) -> Record:
 
 
 def _incidents(failed: Record) -> JsonObject:
-    """Returns the incidents of the job if all its attempts had timed out, and an operator had resolved the incident."""
+    """Returns incidents of the job, for a story in which all attempts timed out and an operator resolved the
+    incident.
+    """
     found = incident_of(failed.with_job(error_code="ATTEMPTS_EXHAUSTED", error_message="no ACK within 30 s").job)
     assert found is not None
     opened, first = found

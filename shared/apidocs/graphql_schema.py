@@ -144,5 +144,5 @@ def _named_by(schema: Any) -> list[str]:
 
 
 def _quoted(description: str, indent: str) -> str:
-    """Formats a description before its subject, since every JSON string is a valid GraphQL string."""
+    """Returns the description as a GraphQL string on a line of its own. Every JSON string is a valid GraphQL string."""
     return f"{indent}{json.dumps(' '.join(description.split()), ensure_ascii=False)}\n" if description else ""
