@@ -69,9 +69,9 @@ def parse_label(name: str, value: Any) -> tuple[str, str]:
 
 
 def _some_of(names: type[StrEnum], plural: str) -> ParameterKind:
-    """Returns the kind of a parameter with one or more of the names. A JSON object can also have them as a list.
+    """Returns the kind of a parameter with one or more of the names. A JSON object can also have the names as a list.
 
-    `plural`: the word for the names in descriptions.
+    `plural` is the word for the names in descriptions.
     """
 
     def parse(name: str, value: Any) -> frozenset[StrEnum]:
@@ -111,7 +111,7 @@ _FLAG = ParameterKind(_flag, {"type": "boolean"}, {"anyOf": [{"type": "boolean"}
 
 
 def _parameter(kind: ParameterKind, description: str = "", *, name: str | None = None) -> Any:
-    """Makes a field of a filter. `name`: name of its parameter. Default: the name of the field."""
+    """Makes a field of a filter. `name` is the name of its parameter. Default: the name of the field."""
     return field(default=None, metadata={"kind": kind, "description": description, "name": name})
 
 
@@ -162,14 +162,17 @@ class JobFilter:
 
     @property
     def needs_ledger(self) -> bool:
-        """Returns `True` if the ledger must be read, since the states in the list of jobs may be late."""
+        """Returns `True` if the ledger must be read, since the list of jobs can show an older state than the ledger."""
         return self.statuses is not None and bool(self.statuses & _LIVING)
 
     def has_status(self, status: JobStatus) -> bool:
         return self.statuses is None or status in self.statuses
 
     def may_match(self, status: JobStatus, request_type: str, labels: Mapping[str, str]) -> bool:
-        """Returns `True` if a row of a list may match. A late state is not compared if the filter `needs_ledger`."""
+        """Returns `True` if a row of a list may match.
+
+        If the filter `needs_ledger`, a row with any state that is not terminal may match.
+        """
         return (
             (self.has_status(status) or (self.needs_ledger and status in _LIVING))
             and (self.request_type is None or request_type == self.request_type)

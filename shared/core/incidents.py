@@ -28,7 +28,7 @@ _OF_NO_JOB = re.compile(r"inc_(\d{13})_[0-9a-f]{16}")
 
 
 class IncidentKind(StrEnum):
-    """The kind of an incident, which also says what its `subject` names."""
+    """The kind of an incident. Each kind has its own kind of `subject`."""
 
     JOB = "JOB"
     """A job that failed permanently, by its id."""

@@ -93,7 +93,7 @@ class Registry:
     """
 
     def __init__(self, protocols: Iterable[Protocol], services: Mapping[str, str] | None = None) -> None:
-        """Sets the protocols. `services`: the step type of each service with a subscription.
+        """Sets the protocols. `services` has the step type of each service with a subscription.
 
         Default: the services of the protocols' steps.
         """
@@ -157,8 +157,8 @@ def _order_versions(request_type: str, versions: list[Protocol]) -> tuple[Protoc
 def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
     """Makes a protocol from its parsed JSON. Raises ProtocolError.
 
-    `source`: the file's name for errors. `schemas`: the parsed step schemas by path. `services`: the step type of each
-    subscription in the bus topology. An unknown service is refused, because a topic drops messages without a
+    `source` is the file's name for errors. `schemas` has the parsed step schemas by path. `services` has the step type
+    of each subscription in the bus topology. An unknown service is refused, because a topic drops messages without a
     subscription.
     """
     try:

@@ -25,7 +25,7 @@ def heads_statement(
 ) -> bytes:
     """Returns the payload of one page of heads. The pages of a window together cover every event of the window.
 
-    `previous`: SHA-256 of the payload of the previous page; "" for the first page.
+    `previous` is the SHA-256 of the payload of the previous page, or "" for the first page.
     """
     lines = [head.line for head in heads]
     predicate = {
@@ -43,8 +43,8 @@ def heads_statement(
 def anchor_statement(day: date, previous: str, parts: Sequence[str]) -> bytes:
     """Returns the payload of a day's anchor.
 
-    `parts`: SHA-256 of each tenant's file, for tenants with an event that day. `previous`: SHA-256 of the payload of
-    the previous day; "" for the first day.
+    `parts` has the SHA-256 of the file of each tenant with an event on that day. `previous` is the SHA-256 of the
+    payload of the previous day, or "" for the first day.
     """
     ordered = sorted(parts)
     predicate = {"day": day.isoformat(), "previous": previous, "parts": ordered}

@@ -33,7 +33,7 @@ _GATE_KINDS = frozenset(GateKind)
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """Rows `first` to `last` of a job, a quota's log or an incident's log, and the public events that they mean."""
+    """Rows `first` to `last` of a job, a quota's log or an incident's log, with the public events of these rows."""
 
     #: tenant of the feed
     tenant: str

@@ -165,8 +165,8 @@ def make_cloud_event(
 ) -> dict[str, JsonValue]:
     """Returns a CloudEvent without the attributes that `number_event` adds.
 
-    `attributes`: additional attributes of the event. `data`: additional fields of the payload. Fields of `data` that
-    are None are left out.
+    `attributes` has additional attributes of the event. `data` has additional fields of the payload. Fields of `data`
+    that are None are left out.
     """
     type_, when = str(type_), format_instant(at)
     return {

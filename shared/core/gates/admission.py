@@ -202,7 +202,7 @@ def schedule_wake_up(
 ) -> AdmissionState:
     """Returns the admission state with the wake-up time that its waiting queues need.
 
-    Queues in `exhausted` are ignored. A scheduled wake-up that is early enough stays.
+    An open queue in `exhausted` needs no wake-up. A scheduled wake-up that is early enough stays.
     """
     at = find_next_wake_up(admission, directory, now, exhausted=exhausted)
     if at is None:
@@ -218,8 +218,8 @@ def find_next_wake_up(
     """Returns the next time when a queue opens, or when the tenant can request an allocation because its own quotas
     open.
 
-    Returns None if only an ended job or an operator can open a queue. Ignores `exhausted` queues, to which elapsed time
-    alone gives no job to admit.
+    Returns None if only an ended job or an operator can open a queue. Ignores open queues in `exhausted`, which have no
+    job to admit now.
     """
     found: list[datetime] = []
     for number, queue in admission.queues.items():

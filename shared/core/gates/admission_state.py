@@ -273,7 +273,7 @@ def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetim
 
 
 def _find_reached_limit(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
-    """Returns the limit of the breaker if it is reached, else None. A half-open breaker stops no emergency."""
+    """Returns the limit of the breaker if that limit is reached, else None. A half-open breaker stops no emergency."""
     allowed = breakers.find_limit(breaker, now)
     is_reached = allowed is not None and breaker.active >= allowed and not (emergency and allowed)
     return allowed if is_reached else None

@@ -239,7 +239,7 @@ def compute_grants(
 ) -> dict[str, int]:
     """Returns the grants after the free slots are added to tenants below their targets.
 
-    `granted`: the slots after all reclaims.
+    `granted` has the slots of each tenant after all reclaims.
     """
     short = {tenant: targets[tenant] - granted[tenant] for tenant in targets if targets[tenant] > granted[tenant]}
     given = _share_out(max(0, limit - sum(granted.values())), short, demands, accounts)
@@ -255,9 +255,10 @@ def grant_tokens(
     *,
     limited: bool,
 ) -> tuple[AllocationRecord, dict[str, Account], bool]:
-    """Grants starts of the quota's rate to jobs that have a slot, first to the tenant with the least slot time.
+    """Grants starts of the quota's rate to jobs, first to the tenant with the least slot time. Returns the record, the
+    accounts, and `True` if jobs request more starts.
 
-    `limited`: the quota also grants slots. Returns the record, the accounts, and `True` if jobs request more starts.
+    `limited` is True if the quota also grants slots. Only jobs with a slot then get a start.
     """
     if rate.find_rate(state, state.rule, now) is None:
         return replace(record, credit=None, credit_at=None), dict(accounts), False
@@ -286,7 +287,9 @@ def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -
 
 
 def reclaim(share: QuotaShare, target: int, epoch: int) -> QuotaShare | None:
-    """Returns the share with at most its target slots, or None if a later allocation has reclaimed slots from it."""
+    """Returns the share with at most its target slots, or None if a later allocation has reclaimed slots from the
+    share.
+    """
     return replace(share, slots=min(share.slots, target), epoch=epoch) if share.epoch <= epoch else None
 
 

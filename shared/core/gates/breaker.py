@@ -110,7 +110,7 @@ class Breaker:
 
 
 def advance(breaker: Breaker, now: datetime) -> Breaker:
-    """Returns the breaker after the elapsed time. Returns the same object if nothing changes or the clock is behind."""
+    """Returns the breaker at `now`. Returns the same object if no change is due."""
     if breaker.state is BreakerState.OPEN and breaker.until is not None and breaker.until <= now:
         breaker = replace(breaker, state=BreakerState.HALF_OPEN, until=None, allow=1, good=0, waits_since=breaker.until)
     if breaker.state is BreakerState.HALF_OPEN and breaker.waits_since is not None:
@@ -148,8 +148,8 @@ def count_end(
 ) -> Breaker:
     """Returns the breaker after a job ended, or the same object if the breaker does not count the job.
 
-    `has_waiting`: other jobs wait for the breaker's quota. `over_all`: the quota is over all tenants, for which one
-    tenant cannot decide alone.
+    `has_waiting` is True if other jobs wait for the breaker's quota. `over_all` is True if the quota is over all
+    tenants, so that one tenant alone cannot open the breaker.
     """
     breaker = advance(breaker, now)
     if end.epoch != breaker.epoch:
@@ -204,7 +204,7 @@ def _get_stage(breaker: Breaker) -> tuple[int, int]:
 
 
 def reset(breaker: Breaker) -> Breaker:
-    """Returns a closed breaker in a new epoch, or the same object if it is already closed and new."""
+    """Returns a closed breaker in a new epoch, or the same object if the breaker is already closed and new."""
     is_new = breaker.state is BreakerState.CLOSED and not breaker.ring and breaker.closed_at is None
     return breaker if is_new else Breaker(epoch=breaker.epoch + 1)
 
@@ -222,7 +222,7 @@ def _must_open(ring: tuple[JobEnd, ...], rule: BreakerRule, *, over_all: bool) -
     """Returns `True` if the ends open the breaker.
 
     At a quota over all tenants, each tenant counts for at most half of the ends and half of the bad ends. So a tenant
-    that sends broken documents does not stop the others.
+    that sends broken documents does not stop the other tenants.
     """
     bad = [end for end in ring if not end.good]
     if len(ring) < rule.min_calls or len(bad) / len(ring) < rule.failure_rate:

@@ -1,7 +1,7 @@
 """Changes of a quota by callers: its rule, a hold, a throttle, a resume, a reset of its breaker (R48, R62).
 
-`shared.operations.quotas.quotas` writes these changes. A change without effect returns the state that it was given, so
-that a repeated request writes nothing.
+`shared.operations.quotas.quotas` writes these changes. A change without effect returns the given state, so that a
+repeated request writes nothing.
 """
 
 from __future__ import annotations
@@ -138,8 +138,10 @@ def apply_reset(state: GateState) -> GateState:
 
 
 def apply_resume(state: GateState, now: datetime, *, own: bool) -> GateState:
-    """Ends the hold and the throttle. `own`: end only a hold and a throttle of the tenant's own callers. Raises
-    QuotaForbidden if only those of an operator are in effect.
+    """Ends the hold and the throttle of the quota.
+
+    If `own` is True, ends only those of the tenant's own callers, and raises QuotaForbidden if only an operator's hold
+    or throttle is in effect.
     """
     hold = state.hold if state.hold is not None and state.hold.is_on(now) else None
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
@@ -163,8 +165,8 @@ def record_change(
     at: datetime,
     last_epoch: int = 0,
 ) -> tuple[GateState, LogEntry]:
-    """Returns the state to write and the log entry. `last_epoch`: last epoch of the type's breakers in the admission
-    state.
+    """Returns the state to write and the log entry. `last_epoch` is the last epoch of the type's breakers in the
+    admission state.
 
     The credit is computed up to now by the old rate, so that a changed rate keeps the earned starts. A breaker whose
     rule was removed starts as new with the next rule.
@@ -229,8 +231,8 @@ def apply_change(
 ) -> AdmissionState:
     """Returns the admission state with the changed quota. Removes an idle quota, since its log has every change.
 
-    `is_fed`: the deployment has feeds. Then an idle quota stays, while there is room, until the tenant's feed has its
-    log (R79).
+    `is_fed` is True if the deployment has feeds. An idle quota then stays, while there is room, until the tenant's feed
+    has its log (R79).
     """
     if (is_fed and len(admission.gates) < MAX_RULES) or not is_idle(state, directory, now):
         return admission.with_state(state)

@@ -55,7 +55,7 @@ class Demand:
 def measure_demand(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> Demand:
-    """Returns the tenant's demand. `new_job`: a job that is not in a queue yet."""
+    """Returns the tenant's demand. `new_job` is a job that is not in a queue yet."""
     rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     share, active, used = admission.share(gate), admission.count_active(gate), admission.count_used(gate)
     return Demand(

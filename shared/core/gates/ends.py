@@ -73,7 +73,9 @@ class RecordedOutcome:
 
 
 def is_good(job: Job) -> bool | None:
-    """Returns `True` if the job ended well, `False` if it ended badly, and None if a breaker does not count it."""
+    """Returns `True` for a good result of the ended job and `False` for a bad result. Returns None if a breaker does
+    not count the job.
+    """
     return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
 
 
@@ -82,7 +84,7 @@ def record_outcome(
 ) -> RecordedOutcome:
     """Counts an ended job at the breakers of its type. The admission state must already have released the job's slot.
 
-    `good`: the result of `is_good`. A job that was not active is not counted.
+    `good` is the result of `is_good`. A job that was not active is not counted.
     """
     gate = Gate(GateKind.TYPE, admission.tenant, place.candidate.job_type)
     state = admission.state(gate)

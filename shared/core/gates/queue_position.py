@@ -49,7 +49,7 @@ class TenantPart:
 def find_queues(admission: AdmissionState, gate: Gate, *, only: bool = False) -> dict[int, WaitingQueue]:
     """Returns the queues with jobs that must pass the quota. A source's job can still be in a queue without a source.
 
-    `only`: return only queues in which every job must pass the quota.
+    With `only`, returns only queues in which every job must pass the quota.
     """
     if gate.kind in GUARDS:
         return {}
@@ -65,7 +65,7 @@ def count_waiting(admission: AdmissionState, gate: Gate) -> int:
 def list_positions(
     admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[QueuedJob]], now: datetime
 ) -> Iterator[QueuePosition]:
-    """Yields the quota's waiting jobs in admission order. `rows`: the first rows of each queue, in order."""
+    """Yields the quota's waiting jobs in admission order. `rows` has the first rows of each queue, in order."""
     found = (each for queue in rows.values() for each in queue)
     if gate.kind.key:
         found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)
@@ -118,7 +118,7 @@ def estimate_start(
 
 
 def _estimate_by_rate(admission: AdmissionState, verdict: GateVerdict, position: int, now: datetime) -> datetime:
-    """Returns the time when the quota's rate has earned the starts of the jobs ahead and of this one."""
+    """Returns the time when the quota's rate has earned the starts of this job and of the jobs ahead."""
     state = rate.accrue(admission.state(verdict.gate), verdict.rule, now)
     per_hour = rate.find_rate(state, verdict.rule, now)
     if per_hour is None or state.credit is None:

@@ -1,7 +1,7 @@
 """Rates of starts per hour, in whole numbers, so that nothing is rounded (R50).
 
-A credit is counted in units of 1/3,600,000,000 of a start. It grows by `max_per_hour` each microsecond, up to `burst`
-starts. At most `max_per_hour + burst` jobs start in any hour, at most `h x max_per_hour + burst` in h hours.
+A credit is counted in units of 1/3,600,000,000 of a start. The credit grows by `max_per_hour` each microsecond, up to
+`burst` starts. At most `max_per_hour + burst` jobs start in any hour, at most `h x max_per_hour + burst` in h hours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def accrue(state: GateState, rule: Rule | None, now: datetime) -> GateState:
-    """Returns the state with its credit at `now`. A clock that is behind adds nothing."""
+    """Returns the state with its credit at `now`. Adds nothing if `now` is before the last count."""
     spans = _split_spans(state, rule, now)
     if state.credit is None or state.credit_at is None:
         burst = _find_burst(rule, state.throttle if state.throttle and state.throttle.is_on(now) else None)

@@ -1,7 +1,7 @@
 """Quotas and their limits: a number, a rate, a hold, a throttle, a breaker (R48).
 
-A quota applies to a tenant, one of its job types, or one of its sources. Its own rule has precedence over the rule for
-every tenant (`*`), which has precedence over a limit from the settings.
+A quota applies to a tenant, one of its job types, or one of its sources. The quota's own rule has precedence over the
+rule for every tenant (`*`), which has precedence over a limit from the settings.
 
 A quota over all tenants has the tenant `*`. Such a quota is allocated among the tenants (R54), or limits a service or a
 lane when a step is dispatched.
@@ -93,8 +93,8 @@ OVER_ALL = (*ALLOCATED, *GUARDS)
 class Gate:
     """The identity of a quota.
 
-    `name`: job type, normalised source, mode, service or lane number. `name` is empty for a tenant's own quota and for
-    the platform.
+    `name` is the job type, normalised source, mode, service or lane number. `name` is empty for a tenant's own quota
+    and for the platform.
     """
 
     kind: GateKind
@@ -219,8 +219,8 @@ class GateState:
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionBreaker:
-    """The state of a breaker over all tenants, in an admission state (R61). Before the first opening it equals the
-    state of a new breaker.
+    """The state of a breaker over all tenants, in an admission state (R61). Before the first opening or reset, `epoch`
+    is 0.
     """
 
     #: epoch of the breaker, as last received by this admission state

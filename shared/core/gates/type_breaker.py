@@ -37,7 +37,9 @@ def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionS
 
 
 def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> AdmissionState:
-    """Returns the admission state with the breaker's state, or the same object if it has this epoch or a later one."""
+    """Returns the admission state with the breaker's state. Returns the same object if the admission state already has
+    this epoch or a later one.
+    """
     share = admission.share(gate)
     if breaker.epoch > share.breaker.epoch:
         share = start_epoch(share, breaker, admission.count_used(gate))
@@ -70,8 +72,8 @@ def record_end(
     soon.
 
     An allocation must count a bad end, each end while the breaker limits, and the tenant's first end in six hours. A
-    bad end under a limit opens the breaker again: no other job of the tenant starts before the allocation that opens
-    it.
+    bad end while the breaker limits takes all slots of the tenant, so no other job of the tenant starts until the next
+    allocation.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)
     state = directory.over_all.get(gate.id)

@@ -74,7 +74,7 @@ def encode_columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
 
 
 def rebuild_created(record: Record, events: Iterable[Event]) -> Record:
-    """Returns the rows as they were created, before any event. `events`: all events of the job."""
+    """Returns the rows as they were created, before any event. `events` has all events of the job."""
     touched: dict[str | None, set[str]] = {}
     first: Mapping[str, JsonValue] = {}
     for event in events:
@@ -97,10 +97,10 @@ def rebuild_created(record: Record, events: Iterable[Event]) -> Record:
 
 
 def rebuild_as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
-    """Returns the rows after event `seq`. `events`: all events of the job, in order.
+    """Returns the rows after event `seq`. `events` has all events of the job, in order.
 
-    `suppressed` has its current value, since replies past the limit are counted without an event. Steps have no
-    lease and no count of heartbeats. Raises ValueError if there is no such event.
+    `suppressed` has its current value, since replies past the limit are counted without an event. Steps have no lease
+    and no count of heartbeats. Raises ValueError if there is no such event.
     """
     if not 1 <= seq <= len(events):
         raise ValueError(f"the job has events 1 to {len(events)}")

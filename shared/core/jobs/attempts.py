@@ -187,7 +187,7 @@ def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Ou
 
 
 def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
-    """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of that message.
+    """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what` is that message's name.
 
     The waits double, up to five minutes. Only the first wait has an EVENT row. The total time, or a cancellation of the
     job, stops the waits. The outcome is then IGNORED, and the timeout takes effect.

@@ -103,8 +103,8 @@ def append(
 ) -> tuple[Record, Event]:
     """Adds one event to `after` and updates the head of the history in its JOB row. Returns both.
 
-    `step`: the step after the transition. `attempt_no`, `lease_digest` and `step_id` replace the step's own values if a
-    reply has other values.
+    `step` is the step after the transition. `attempt_no`, `lease_digest` and `step_id` replace the step's own values if
+    a reply has other values.
     """
     head = after.job
     values: dict[str, Any] = {
@@ -136,7 +136,7 @@ def event_hash(values: dict[str, Any]) -> str:
     """Returns the chain link: SHA-256 over the canonical JSON (RFC 8785) of every field except `hash`, `data` and
     `salt`.
 
-    `data_digest` replaces them, so a history whose `data` was withheld or erased can still be verified.
+    `data_digest` replaces `data` and `salt`, so a history whose `data` was withheld or erased can still be verified.
     """
     plain = {name: value for name, value in values.items() if name not in ("hash", "data", "salt")}
     plain["at"] = values["at"].astimezone(UTC).isoformat(timespec="microseconds")

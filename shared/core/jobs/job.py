@@ -314,7 +314,7 @@ class Record:
         return min(caps, default=None)
 
     def group_of(self, step: Step) -> tuple[Step, ...]:
-        """Returns the steps that run at the same time as `step`, including itself."""
+        """Returns the steps that run at the same time as `step`, including `step`."""
         if step.group is None:
             return (step,)
         return tuple(other for other in self.steps if other.group == step.group)

@@ -56,8 +56,8 @@ def make_transition(
 ) -> Outcome:
     """Makes the outcome of a transition: `after` with its EVENT row.
 
-    In addition to the given `data`, the row has `changes` (changed columns by row) and `transitions` (the used rows
-    of the tables). `step`: the step of the EVENT row.
+    In addition to the given `data`, the row has `changes` (changed columns by row) and `transitions` (the used rows of
+    the tables). `step` is the step of the EVENT row.
     """
     rows = {"transitions": list(after.applied)} if after.applied else {}
     earlier = before.step(step.step_id) if step else None

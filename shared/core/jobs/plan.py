@@ -124,10 +124,11 @@ def plan_job(
     initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
 ) -> Record:
-    """Returns JOB and its STEPs (PENDING), without the first EVENT. `identity`: result of `compute_digests(envelope)`.
+    """Returns JOB and its STEPs (PENDING), without the first EVENT. `identity` is the result of
+    `compute_digests(envelope)`.
 
-    `initial_status`: QUEUED or THROTTLED by the decision of its quotas, or WAITING_FOR_JOBS with `dependencies` (ids of
-    jobs).
+    `initial_status` is QUEUED or THROTTLED by the decision of the job's quotas, or WAITING_FOR_JOBS with `dependencies`
+    (ids of jobs).
     """
     tenant = normalise(envelope.tenant_id)
     parts = protocol.split(envelope.payload)

@@ -35,7 +35,7 @@ def record_orchestration_end(record: Record, instance_id: str, provenance: Prove
     """Gives the job a new `instance_id`, which fences off the old orchestration (R13).
 
     After more than `MAX_RESTARTS` orchestrations that ended before the job, the job fails permanently. Silent
-    orchestrations do not count, so a late engine never fails a job.
+    orchestrations do not count, so a delay of Durable Functions never fails a job.
     """
     job = record.job
     if job.instance_id != instance_id:

@@ -77,7 +77,7 @@ def plan_replay(
     origin: Origin,
     salt: str,
 ) -> tuple[Record, Event]:
-    """Makes the new job's rows and its first EVENT. `allowed`: the protocol's total time for a job."""
+    """Makes the new job's rows and its first EVENT. `allowed` is the protocol's total time for a job."""
     steps = tuple(fresh_step(step, created_at) for step in old.steps)
     base = Workspace(workspace_uri, old.job.tenant).uri
     job = Job(

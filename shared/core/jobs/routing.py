@@ -63,8 +63,8 @@ def decide_lane(envelope: Envelope, *, default_mode: str, lanes: int, modes: Mod
 def decide_lane_of(
     tenant_id: str, doc_id: str | None, mode: str | None, *, default_mode: str, lanes: int, modes: Modes | None
 ) -> LaneDecision:
-    """Decides the lane from the fields of a job request. `mode`: None if the request names none. Raises ValueError as
-    `decide_lane` does.
+    """Decides the lane from the fields of a job request. `mode` is None if the request names no mode. Raises ValueError
+    as `decide_lane` does.
     """
     tenant = normalise(tenant_id)
     if mode is not None:

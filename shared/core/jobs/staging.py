@@ -30,8 +30,8 @@ def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcom
 
 
 def mark_awaited(record: Record, provenance: Provenance) -> Outcome:
-    """Records that another job depends on this job, which must notify that job when it ends. The outcome is IGNORED if
-    this job has ended.
+    """Records that another job depends on this job. This job must notify that other job when this job ends. The outcome
+    is IGNORED if this job has ended, or if it already has such a record.
     """
     if record.job.status.terminal:
         return ignore(record, IgnoreReason.JOB_TERMINAL)
@@ -81,8 +81,10 @@ def change_priority(record: Record, priority: str, provenance: Provenance) -> Ou
 
 
 def expire(record: Record, provenance: Provenance) -> Outcome:
-    """Fails a job that did not begin by its `expires_at`: FAILED_FINAL. The outcome is REFUSED if the job has begun or
-    its time is not over.
+    """Makes a job FAILED_FINAL that did not begin by its `expires_at`.
+
+    The outcome is IGNORED if the job has ended. The outcome is REFUSED if the job has begun, or if its `expires_at` is
+    absent or in the future.
     """
     job = record.job
     if job.status.terminal:

@@ -133,7 +133,8 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
 
 
 def end_event(step: Step) -> str:
-    """Returns the external event that ends the wait of the step's orchestration when the job ends in another way (R12).
+    """Returns the external event that ends the wait of the step's orchestration when the job ends for another reason
+    (R12).
 
     For an attempt in flight it is the event of the attempt's RESULT. Between attempts it is the event of the next
     attempt's RESULT. The RESULT of the last attempt may have been received, and each event is awaited once (R31).

@@ -30,7 +30,7 @@ def chain_entry(values: Mapping[str, Any], *, seq: int, prev_hash: str) -> dict[
     """Makes the columns of the entry after number `seq`, which has the hash `prev_hash`. The first entry follows 0 and
     "".
 
-    `values`: all other columns except the hash.
+    `values` has all other columns except the hash.
     """
     whole = {**values, "seq": seq + 1, "prev_hash": prev_hash}
     return {**whole, "hash": entry_hash(whole)}

@@ -168,7 +168,7 @@ def give_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> Record
 
 
 def with_dead(hook: Hook, number: int, reason: str) -> Hook:
-    """Returns the webhook with one more abandoned delivery that is not in its log yet. `number`: number of the
+    """Returns the webhook with one more abandoned delivery that is not in its log yet. `number` is the number of the
     event.
     """
     first, last = hook.unlogged_first or number, hook.unlogged_last or number

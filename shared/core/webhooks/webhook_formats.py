@@ -24,7 +24,7 @@ _SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def body_of(format: HookFormat, event_text: str) -> tuple[str, bytes]:
-    """Returns content type and body of a delivery. `event_text`: the CloudEvent as stored in the feed."""
+    """Returns content type and body of a delivery. `event_text` is the CloudEvent as stored in the feed."""
     match format:
         case HookFormat.CLOUDEVENTS:
             return _CLOUDEVENTS, event_text.encode()
