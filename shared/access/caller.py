@@ -135,8 +135,8 @@ def _expires(claims: Mapping[str, Any]) -> float | None:
 
 
 def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
-    """Returns the value of the claim that names a job's source. Raises TokenInvalid if the value is not plain text of
-    at most `_MAX_SUBJECT` characters.
+    """Returns the value of the claim that names a job's source, or None if the token lacks the claim. Raises
+    TokenInvalid if the value is not plain text of at most `_MAX_SUBJECT` characters.
     """
     if claim is None or (claimed := claims.get(claim)) is None:
         return None

@@ -93,9 +93,11 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Resolves the target's host. Raises OSError if the host has no IP address, or an IP address that is refused.
+        """Resolves the target's host. Raises HookUrlRefused for another host or port. Raises OSError if the host has no
+        IP address, or an IP address that is refused.
 
-        Both cases raise the same error, so that an error of a delivery does not reveal names in the app's own network.
+        Both cases of OSError have the same message, so that an error of a delivery does not reveal names in the app's
+        own network.
         """
         if (host, port) != (self._target.host, self._target.port):
             raise HookUrlRefused("must be a URL in which all parsers find the same host and port")
@@ -242,8 +244,8 @@ def _class_of(wrong: Exception) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """Returns the requested wait in seconds, from a number of seconds or from a time relative to the response's `Date`
-    (RFC 9110, 10.2.3). Returns None for any other header.
+    """Returns the requested wait, at most `MAX_RETRY_AFTER`, from a number of seconds or from a time relative to the
+    response's `Date` (RFC 9110, 10.2.3). Returns None for any other header.
     """
     text = headers.get("Retry-After", "").strip()
     if _SECONDS.fullmatch(text):

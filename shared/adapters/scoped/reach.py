@@ -53,7 +53,9 @@ class Reach:
         _check_move(may_move=caller.moves_all or is_own, may_see=caller.sees_all or is_own)
 
     def only(self, tenant: str | None) -> str | None:
-        """Returns the tenant to which a list is restricted, or None for an unrestricted list."""
+        """Returns the tenant to which a list is restricted, or None for an unrestricted list. Raises PermissionError
+        for a tenant that the request cannot read.
+        """
         if self.sees(None):
             return tenant
         own = self._caller.tenant

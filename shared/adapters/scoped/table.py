@@ -119,7 +119,9 @@ class ScopedTable:
             self._reach.check_move(row.get("tenant"))
 
     def _sharing(self, partition: str) -> Sharing | None:
-        """Returns the allowed use of a partition, or None for the partition of a tenant."""
+        """Returns the allowed use of a partition, or None for the partition of a tenant. Raises PermissionError for a
+        partition that only the sweeper uses.
+        """
         if not self._is_shared and _NO_TENANT.search(partition) is None:
             return None
         if partition not in SHARED:

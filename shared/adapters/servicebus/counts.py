@@ -83,7 +83,9 @@ class ServiceBusCounts:
 
 
 def _transport_to(url: str) -> AsyncHttpTransport[Any, Any]:
-    """Sends every request to `url`, since the SDK only supports https at the host and port of the bus."""
+    """Returns a transport that sends every request to `url`, since the SDK only supports https at the host and port of
+    the bus.
+    """
     from azure.core.pipeline.transport import AioHttpTransport
 
     class Transport(AioHttpTransport):  # type: ignore[misc]  # loaded late, it is no type

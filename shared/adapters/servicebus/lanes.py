@@ -101,8 +101,8 @@ class _Entity:
         return look
 
     async def _peek_all(self, receiver: ServiceBusReceiver, began: datetime) -> LaneLook:
-        """Returns all messages that the bus shows. A response may be shorter than requested, so only an empty response
-        means the end.
+        """Returns the oldest messages that the bus shows, at most `MAX_SHOWN`. A response may be shorter than
+        requested, so only an empty response means the end.
         """
         shown: list[tuple[str, datetime]] = []
         following = _FIRST_SEQUENCE_NUMBER

@@ -32,7 +32,9 @@ _Returned = TypeVar("_Returned")
 def bus_client(
     *, connection: str | None, namespace: str | None, credential: AsyncTokenCredential | None
 ) -> ServiceBusClient:
-    """Connects with a connection string, or with a namespace's host name and a credential."""
+    """Connects with a connection string, or with a namespace's host name and a credential. Raises ValueError if both
+    are missing.
+    """
     options: dict[str, Any] = {
         "retry_total": _SDK_RETRIES,
         "retry_backoff_factor": _SDK_BACKOFF_FACTOR_S,

@@ -75,8 +75,9 @@ class TablesAccount:
         `version_table` is the tenants' table, which has the row of the store's version. `other_tables` are the tables
         with rows of that version. A store is new only if all these tables are empty.
 
-        `transport` is `direct` or `sdk`. Raises ValueError for a signed URL with `direct`, since `direct` accepts only
-        an account key or a credential.
+        `transport` is `direct` or `sdk`. Raises ValueError without a connection string if the endpoint or the
+        credential is missing. Raises ValueError for a signed URL with `direct`, since `direct` accepts only an account
+        key or a credential.
         """
         if connection is not None:
             service = TableServiceClient.from_connection_string(connection, **limits.options)

@@ -37,7 +37,7 @@ def first_check(job: Job) -> datetime:
 
 
 def inserts(partition: str, job: Job, place: Place | None) -> list[RowOperation]:
-    """Makes the ACTIVE and DUE rows of a new job, and its WAIT row if the job waits for quotas."""
+    """Makes the ACTIVE and DUE rows of a new job. `place` is None for a job without quotas."""
     looked_at = {
         "job_id": job.job_id,
         "claim": job.idempotency_hash,

@@ -37,7 +37,7 @@ class TextStore(Protocol):
 
 
 async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = MAX_UNITS) -> dict[str, Any]:
-    """Returns the entity with every long string replaced by a reference."""
+    """Returns the entity with a reference in place of every string of more than `max_units` UTF-16 units."""
     # a character has one or two units
     half = max_units // 2
     long = [

@@ -103,7 +103,9 @@ class _Token:
         return f"Bearer {self._token.token}"
 
     def renew(self, challenge: str) -> bool:
-        """Requests a new token from the Entra tenant that the account names."""
+        """Drops the cached token. The next token is of the Entra tenant that `challenge` names. Returns False if
+        `challenge` is empty.
+        """
         self._token = None
         if (tenant := _TENANT.search(challenge)) is not None:
             self._tenant = tenant[1]

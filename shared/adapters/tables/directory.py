@@ -186,7 +186,9 @@ def _group_of(row: str) -> str:
 
 
 def _rows_of(entities: Iterable[Entity]) -> DirectoryRows:
-    """Returns the rows that can be decoded. Other rows are of a later release, or broken."""
+    """Returns the content of the rows. `unread` of the result has the keys of rows that are broken or of a later
+    release.
+    """
     found = []
     for entity in entities:
         try:

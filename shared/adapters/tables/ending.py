@@ -54,8 +54,8 @@ def rows_of(reservation: Reservation) -> list[RowOperation]:
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
-    """Makes LIST, CLAIM and ENDED of a job that ended. For a failed job, also makes DEAD and the rows of its
-    incident.
+    """Makes the operations on LIST, CLAIM and ENDED for a job that ended. Adds the DEAD row and the rows of an incident
+    if the job has a dead letter or an incident.
     """
     partition = encode_key(job.tenant)
     listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **changing_columns(job), **letter_column(job)}
@@ -97,14 +97,16 @@ def make_owed_rows(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
 
 
 def put_off(purged: Sequence[Clearing]) -> list[RowOperation]:
-    """Moves the ENDED rows of earlier jobs, whose histories are purged, to their next due time."""
+    """Returns the operations that move the ENDED rows of earlier jobs, whose histories are purged, to their next due
+    time.
+    """
     return [
         each for one in purged for each in reschedule(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
     ]
 
 
 def reschedule(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[RowOperation]:
-    """Makes an ENDED row with another time."""
+    """Returns the operations that move an ENDED row to the time `clear_at`."""
     old, new = ended_row(ended.clear_at, ended.job_id), ended_entity(partition, ended.job_id, clear_at, purged=purged)
     new = keep(ended.row, _ENDED_COLUMNS, new)
     if old == new["RowKey"]:
@@ -115,7 +117,7 @@ def reschedule(partition: str, ended: EndedRow, clear_at: datetime, *, purged: b
 def ended_entity(
     partition: str, job_id: str, clear_at: datetime, *, purged: bool, owed: bool = False
 ) -> dict[str, Any]:
-    """Makes an ENDED row."""
+    """Makes an ENDED row, whose key sorts by `clear_at`."""
     row = ended_row(clear_at, job_id)
     entity = {**row_at(partition, row), "job_id": job_id, "clear_at": clear_at, "purged": purged}
     return {**entity, "owed": True} if owed else entity

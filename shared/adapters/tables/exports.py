@@ -110,7 +110,7 @@ class TablesExports:
             return False
 
     async def _current(self, now: datetime) -> Manifest:
-        """Returns the export of the day, or an incomplete export of this release."""
+        """Returns the export of the day, else an incomplete export of this release, else a new export."""
         names = await self._own()
         if names:
             try:
@@ -210,7 +210,7 @@ class TablesExports:
 async def _groups(
     table: Table, position: tuple[str, str] | None, *, whole: bool
 ) -> AsyncIterator[tuple[str, list[Entity]]]:
-    """Yields rows by partition in key order, after the position. With `whole`, yields each partition as one group."""
+    """Yields rows by partition in key order, after `position`. With `whole`, yields each partition as one group."""
     held: list[Entity] = []
     async for page in _pages(table, position):
         held += page

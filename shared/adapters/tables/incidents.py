@@ -146,7 +146,7 @@ def incident_inserts(partition: str, job: Job) -> list[RowOperation]:
 
 
 async def job_incident(rows: TableRows, job: Job) -> Entity | None:
-    """Makes the INCIDENT row of a job that failed permanently. Raises LedgerUnavailable."""
+    """Reads the INCIDENT row of a job. Returns None if the job opened no incident. Raises LedgerUnavailable."""
     if not escalates(job):
         return None
     return await rows.read(encode_key(job.tenant), newest_first(_ROW, ended_at(job), job_incident_id(job.job_id)))

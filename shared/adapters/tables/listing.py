@@ -169,7 +169,7 @@ class TablesLists:
 
 
 def list_columns(job: Job) -> dict[str, Any]:
-    """Returns all columns except the keys."""
+    """Returns all columns of a LIST row except the keys."""
     source = {"source": name} if (name := normalise(job.source or "")) else {}
     return {**_lasting_columns(job), **source, "mode": job.mode, **changing_columns(job)}
 
@@ -186,7 +186,7 @@ def _lasting_columns(job: Job) -> dict[str, Any]:
 
 
 def changing_columns(job: Job) -> dict[str, Any]:
-    """Returns the columns that change until the job ends."""
+    """Returns the columns of a LIST row that change until the job ends."""
     known = {
         "staged_at": job.staged_at,
         "admitted_at": job.admitted_at,

@@ -103,7 +103,9 @@ class TablesPurging(TablesLists):
         return [row for row in rows if row["RowKey"] not in spared]
 
     async def _purge_admission(self, bulk: Bulk) -> int | None:
-        """Deletes GATES under its ETag, since the creation of a job with quotas changes GATES."""
+        """Deletes GATES under its ETag, since the creation of a job with quotas changes GATES. Also deletes the
+        tenant's REFOLD rows. Returns 0, or None if other rows of the tenant remain.
+        """
         admission = await self._rows.read(encode_key(bulk.tenant), GATES_ROW)
         if await self._others(bulk, 1):
             return None

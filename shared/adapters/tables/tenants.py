@@ -71,8 +71,8 @@ class TenantRows:
             await self._rows.write(merge_row(row, awake.etag))
 
     async def forget(self, tenant: str, before: datetime) -> bool:
-        """Deletes the row of a tenant that last posted before `before`. Returns True if the row is deleted. Raises
-        LedgerUnavailable.
+        """Deletes the row of a tenant that last posted before `before`. Returns True if the row no longer exists.
+        Raises LedgerUnavailable.
         """
         row = await self._rows.read(TENANTS_PARTITION, encode_key(tenant))
         if row is None:
