@@ -307,7 +307,9 @@ def _spent(seconds: Mapping[str, float]) -> Spent:
 
 
 def _parts(job: Job, step: Step, start: datetime, end: datetime) -> Iterator[tuple[str, float]]:
-    """Splits the time of a step between two events, in which no row changed, by use."""
+    """Splits the time of a step between two events, and yields pairs of use and seconds. No row changes in this
+    time.
+    """
     end = max(start, end)  # the clocks of two processes may differ
     waited = min(max(step.due_at or start, start), end)
     if job.status is JobStatus.PAUSED:

@@ -20,7 +20,7 @@ class Response(BaseModel):
 
     @classmethod
     def of(cls, row: object, /, **members: Any) -> Self:
-        """Makes the response from the fields of `row`, and from `members` for fields that `row` does not have."""
+        """Makes the response from `members`, and from `row` for the other required fields."""
         optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
         named = {name: getattr(row, name) for name in cls.model_fields.keys() - members.keys() - optional}
         return cls(**named, **members)

@@ -29,7 +29,7 @@ class QuotaWait(Response):
 
 
 def quota_wait(verdict: GateVerdict, expected_at: datetime | None) -> QuotaWait:
-    """Returns the parts of `wait_reason`."""
+    """Returns the cause of the wait, and the condition that starts the job."""
     starts = f"after {_starts_after(verdict)}"
     if expected_at is not None and verdict.blocked_by is not BlockReason.HELD:
         starts = f"{starts}, estimated at {iso(expected_at)}"

@@ -298,7 +298,7 @@ def _message(name: str, schema: str, examples: list[JsonObject]) -> JsonObject:
 
 
 def _properties() -> JsonObject:
-    """Returns the application properties of a directive, on which the subscriptions' rules filter."""
+    """Returns the JSON Schema of a directive's application properties, by which the subscriptions' rules filter."""
     text, whole = {"type": "string"}, {"type": "integer"}
     found = {
         "type": {"const": "DIRECTIVE"},

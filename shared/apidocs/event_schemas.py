@@ -66,7 +66,7 @@ def documents() -> dict[str, JsonObject]:
 
 
 def example(type_: PublicType) -> JsonObject:
-    """Returns an event in the form of the feed."""
+    """Returns an example of an event of that type, in the form of the feed."""
     payload, is_of_step = PAYLOADS[type_][1], type_ in OF_STEPS
     provenance: JsonObject = {"actor": "user:1" if type_ in _BY_CALLERS else "system"}
     match _subject(type_):

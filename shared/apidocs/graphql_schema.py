@@ -109,7 +109,7 @@ def _object(name: str, schema: JsonObject, components: JsonObject) -> str:
 
 
 def _type(schema: JsonObject, components: JsonObject) -> tuple[str, bool]:
-    """Returns the type, and True if the type can be null."""
+    """Returns the GraphQL type of the schema, and True if the type can be null."""
     if "anyOf" in schema:
         others = [each for each in schema["anyOf"] if each != {"type": "null"}]
         of = _type(others[0], components)[0] if len(others) == 1 else "JSON"

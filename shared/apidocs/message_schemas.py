@@ -33,7 +33,7 @@ def directive() -> JsonObject:
 
 
 def reply(kind: ReplyType) -> JsonObject:
-    """Returns a reply of one kind, as a current service sends it."""
+    """Returns the JSON Schema of a reply of one kind, as a current service sends the reply."""
     document = schema(Reply, "write")
     without = _WORK_ONLY if kind == "RESULT" else _RESULT_ONLY
     document["properties"] = {name: each for name, each in document["properties"].items() if name not in without}
@@ -48,7 +48,7 @@ def reply(kind: ReplyType) -> JsonObject:
 
 
 def legacy_ack() -> JsonObject:
-    """Returns the older form of an ACK, without `type` and with `status` ACKED."""
+    """Returns the JSON Schema of the older form of an ACK, without `type` and with `status` ACKED."""
     document = reply("ACK")
     del document["properties"]["type"]
     document["properties"]["status"] = {"const": "ACKED"}
@@ -57,7 +57,9 @@ def legacy_ack() -> JsonObject:
 
 
 def legacy_result() -> JsonObject:
-    """Returns the older form of a failed RESULT, without `type`, with `status` FAILED and a `failure_class`."""
+    """Returns the JSON Schema of the older form of a failed RESULT, without `type`, with `status` FAILED and a
+    `failure_class`.
+    """
     document = reply("RESULT")
     document["properties"]["status"] = {"const": "FAILED"}
     document["properties"]["failure_class"] = {
@@ -70,7 +72,9 @@ def legacy_result() -> JsonObject:
 
 
 def callback(kind: ReplyType) -> JsonObject:
-    """Returns the body of a callback: the reply without the identity fields, which the token has."""
+    """Returns the JSON Schema of a callback's body. The body is the reply, in which the identity fields are optional,
+    since the token has these fields.
+    """
     document = deepcopy(reply(kind))
     document["required"] = ["status"] if kind == "RESULT" else []
     if kind == "RESULT":
@@ -86,7 +90,7 @@ def callback(kind: ReplyType) -> JsonObject:
 
 
 def documents() -> dict[str, JsonObject]:
-    """Returns every message and the job request by name, each as a complete JSON Schema."""
+    """Returns a complete JSON Schema of every message and of the job request, by name."""
     whole: dict[str, JsonObject] = {
         "envelope": schema(Envelope, "write"),
         "directive": directive(),

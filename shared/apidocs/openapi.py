@@ -159,7 +159,7 @@ def _schemas(routes: Iterable[Route], registry: Registry, schemes: Collection[st
 
 
 def _parts(whole: Mapping[str, Any]) -> JsonObject:
-    """Yields a schema and its nested schemas, each with its name."""
+    """Returns a schema and its nested schemas, by name."""
     parts = {whole["title"]: {name: each for name, each in whole.items() if name != "$defs"}, **whole.get("$defs", {})}
     schemas_by_name: JsonObject = json.loads(json.dumps(parts).replace('"#/$defs/', f'"{_SCHEMAS}'))
     return schemas_by_name

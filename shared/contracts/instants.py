@@ -9,7 +9,9 @@ FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
 def within_bounds(instant: datetime) -> datetime:
-    """Returns the timestamp, which must have a zone. Raises ValueError outside of the bounds."""
+    """Returns the timestamp, which must have a zone. Raises ValueError if the timestamp is before `FIRST` or after
+    `LAST`.
+    """
     # not converted: a conversion to UTC overflows in the first and last hours of the calendar
     if not FIRST <= instant <= LAST:
         raise ValueError(f"must be between {FIRST:%Y-%m-%d} and {LAST:%Y-%m-%d}")
