@@ -28,7 +28,7 @@ _OF_NO_JOB = re.compile(r"inc_(\d{13})_[0-9a-f]{16}")
 
 
 class IncidentKind(StrEnum):
-    """The kind of an incident. Each kind has its own kind of `subject`."""
+    """The kind of an incident, which decides the meaning of `subject`."""
 
     JOB = "JOB"
     """A job that failed permanently, by its id."""
@@ -141,7 +141,7 @@ def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
     """Returns the incident that an ended job opens, and its first log entry. Every process that writes the terminal
     state makes the same incident.
 
-    Returns None if the job did not fail permanently, or if another job has already replaced it.
+    Returns None if the job does not escalate, or if another job already redrives the job.
     """
     if not escalates(job) or job.redriven_by is not None:
         return None

@@ -55,7 +55,9 @@ class Counted:
         )
 
     def add(self, staged_at: datetime | None, admitted_at: datetime | None, ended_at: datetime | None) -> None:
-        """Counts one more admission. `staged_at` is None for a job that was admitted without waiting."""
+        """Counts one more created job. `staged_at` is None for a job that was admitted without waiting. `admitted_at`
+        and `ended_at` are None for a job that was not admitted or has not ended.
+        """
         self.created += 1
         self.ended += ended_at is not None
         self.staged += staged_at is not None
@@ -117,7 +119,7 @@ def inside_by(rows: Iterable[tuple[str, str | None]]) -> Counter[tuple[str, str]
 
 
 def highest(one: Mapping[tuple[str, str], int], other: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    """Returns the higher peak for each type and source, up to the maximum number of types and sources."""
+    """Returns the higher peak for each type and source, at most `2 * MAX_GROUPS` peaks."""
     both = {key: max(one.get(key, 0), other.get(key, 0)) for key in [*one, *other]}
     return dict(sorted(both.items(), key=lambda each: (each[0] != ("", ""), -each[1], each[0]))[: 2 * MAX_GROUPS])
 

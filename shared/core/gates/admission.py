@@ -218,8 +218,8 @@ def find_next_wake_up(
     """Returns the next time when a queue opens, or when the tenant can request an allocation because its own quotas
     open.
 
-    Returns None if only an ended job or an operator can open a queue. Ignores open queues in `exhausted`, which have no
-    job to admit now.
+    Returns None if elapsed time alone opens no queue. Ignores open queues in `exhausted`, which have no job to admit
+    now.
     """
     found: list[datetime] = []
     for number, queue in admission.queues.items():

@@ -93,7 +93,9 @@ def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
 
 
 def count_unread_grants(record: AllocationRecord, unread: Collection[str]) -> int:
-    """Returns the slots reserved for tenants that could not be read. Several such tenants share one reserve."""
+    """Returns the slots reserved for tenants that could not be read. The uncounted tenants among them share one
+    reserve.
+    """
     reserves = [record.accounts[tenant].granted for tenant in unread if tenant in record.uncounted]
     counted = sum(record.accounts[tenant].granted for tenant in unread if tenant not in record.uncounted)
     return counted + max(reserves, default=0)
@@ -181,10 +183,11 @@ def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict
 
 
 def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
-    """Returns the slots of each tenant. Each slot goes to the tenant with the least slot time, and a higher weight
-    makes the slot time grow more slowly.
+    """Returns the slots of each tenant. If the tenants need more slots than the limit, each free slot goes to the
+    tenant with the least slot time. A higher weight makes the slot time grow more slowly.
 
-    In a full record, tenants without demand get no slots.
+    Otherwise each tenant gets at least the slots that the tenant needs. In a full record, tenants without demand get no
+    slots.
     """
     if len(demands) >= MAX_TENANTS and (idle := {demand.tenant: 0 for demand in demands if not demand.needed}):
         return compute_targets(limit, [demand for demand in demands if demand.needed], accounts) | idle

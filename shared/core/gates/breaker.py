@@ -146,7 +146,8 @@ def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
 def count_end(
     breaker: Breaker, rule: BreakerRule, end: JobEnd, now: datetime, *, has_waiting: bool, over_all: bool = False
 ) -> Breaker:
-    """Returns the breaker after a job ended, or the same object if the breaker does not count the job.
+    """Returns the breaker after a job ended. If the breaker does not count the job, returns the breaker after the
+    elapsed time.
 
     `has_waiting` is True if other jobs wait for the breaker's quota. `over_all` is True if the quota is over all
     tenants, so that one tenant alone cannot open the breaker.
@@ -221,8 +222,9 @@ def encode_breaker(breaker: Breaker) -> dict[str, Any]:
 def _must_open(ring: tuple[JobEnd, ...], rule: BreakerRule, *, over_all: bool) -> bool:
     """Returns `True` if the ends open the breaker.
 
-    At a quota over all tenants, each tenant counts for at most half of the ends and half of the bad ends. So a tenant
-    that sends broken documents does not stop the other tenants.
+    At a quota over all tenants, each tenant counts for at most half of the ends and half of the bad ends. The bad ends
+    must be of `min_tenants` tenants or more (default 2). So a tenant that sends broken documents does not stop the
+    other tenants.
     """
     bad = [end for end in ring if not end.good]
     if len(ring) < rule.min_calls or len(bad) / len(ring) < rule.failure_rate:

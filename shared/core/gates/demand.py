@@ -130,11 +130,10 @@ def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetim
 def find_due_allocations(
     before: AdmissionState, after: AdmissionState, directory: Directory, now: datetime
 ) -> list[tuple[Gate, bool]]:
-    """Returns the quotas that need an allocation after a change, each with `True` if the tenant requests more slots.
+    """Returns the quotas that need an allocation after a change, each with `True` if the tenant needs more slots.
 
-    A tenant that requested before is already in the allocation record. A tenant with more active jobs than slots
-    reports each ended job. A tenant whose requests ended reports once, because the allocation then takes its free
-    slots.
+    A tenant that requested before is already in the allocation record. A tenant that uses all its slots or more reports
+    each ended job. A tenant whose requests ended reports once, because the allocation then takes its free slots.
     """
     found = []
     for state in directory.over_all.values():

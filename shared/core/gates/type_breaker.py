@@ -37,9 +37,7 @@ def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionS
 
 
 def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> AdmissionState:
-    """Returns the admission state with the breaker's state. Returns the same object if the admission state already has
-    this epoch or a later one.
-    """
+    """Returns the admission state with the breaker's state, or the same object if nothing changes."""
     share = admission.share(gate)
     if breaker.epoch > share.breaker.epoch:
         share = start_epoch(share, breaker, admission.count_used(gate))
@@ -101,7 +99,9 @@ def apply_ends(
     *,
     has_waiting: bool,
 ) -> tuple[Breaker, ...]:
-    """Returns the breaker after the elapsed time and then after the ended jobs of its epoch in all admission states."""
+    """Returns the breaker after the elapsed time, and the breaker after the ended jobs of its epoch in all admission
+    states. Without a rule, returns only the unchanged breaker.
+    """
     if rule is None:
         return (breaker,)
     by_time = advance(breaker, now)

@@ -247,9 +247,8 @@ def fail_retry(
     data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Outcome:
-    """Ends the attempt as FAILED_RETRY. The next attempt can be recorded after `wait_s` seconds.
-
-    If the total time ends before the next attempt, the step becomes FAILED_FINAL immediately. Raises NoSuchTransition.
+    """Ends the attempt as FAILED_RETRY. The next attempt can be recorded after `wait_s` seconds. If the total time ends
+    before the next attempt, the step becomes FAILED_FINAL immediately. Raises NoSuchTransition.
     """
     # the clock of a PAUSED job is stopped; the resume shifts this time
     due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)
@@ -283,7 +282,9 @@ def fail_final(
     data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Outcome:
-    """Ends the step as FAILED_FINAL, and its job in the same transition. Raises NoSuchTransition."""
+    """Ends the step as FAILED_FINAL, and its job in the same transition. A CANCELLING job with other steps in flight
+    does not end yet. Raises NoSuchTransition.
+    """
     after = move_step(
         record,
         step,
@@ -391,9 +392,8 @@ def _find_input_ref(record: Record, step: Step) -> Ref:
 
 
 def make_workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
-    """Returns `{workspace base}/{job id}/{step type}/{attempt}/`. If the plan has the type twice, `{step id}/` follows.
-
-    In Azure a service may write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
+    """Returns `{workspace base}/{job id}/{step type}/{attempt}/`. If the plan has the type twice, `{step id}/` follows
+    the type. In Azure a service may write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
     """
     twice = sum(other.step_type == step.step_type for other in record.steps) > 1
     folder = f"{step.step_type}/{step.step_id}" if twice else step.step_type

@@ -10,8 +10,8 @@ JITTER = 0.1
 
 
 def backoff_s(backoffs: Sequence[float], failures: int, *, job_id: str, step_id: str, attempt_no: int) -> float:
-    """Returns the wait in seconds: entry number `failures` of the cause's list, plus a fixed jitter. The last entry
-    repeats. Raises ValueError if `failures` is below 1.
+    """Returns the wait in seconds: entry number `failures` of the cause's list, plus a jitter of at most 10 % of the
+    entry. The last entry repeats. Raises ValueError if `failures` is below 1.
 
     Dispatch failures are different: after the last entry there is no further try
     (`shared.core.jobs.attempts.fail_publish`).

@@ -97,6 +97,6 @@ def _is_text(value: object) -> bool:
 
 
 def _shorten(value: object) -> str:
-    """Returns the value, shortened to one line."""
+    """Returns the value on one line, cut to `_MAX_VALUE` characters."""
     text = " ".join(str(value).split())
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 3]}..."
