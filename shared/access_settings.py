@@ -22,7 +22,7 @@ class SignIn:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessSettings:
-    """The part of `shared.settings.Settings` about access."""
+    """The settings of callers, tenants, keys, allowed references and hosts, inherited by `shared.settings.Settings`."""
 
     workspace_uri: str = setting(
         "LUCIUS_WORKSPACE_URI",

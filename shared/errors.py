@@ -46,7 +46,7 @@ class LedgerUnavailable(Transient):
 
 
 class JobVanished(LedgerUnavailable):
-    """The rows of a job no longer exist: it was archived or purged meanwhile."""
+    """The rows of a job no longer exist: the job was archived or purged meanwhile."""
 
 
 class OtherStoreVersion(LedgerUnavailable):

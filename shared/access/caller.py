@@ -40,7 +40,7 @@ _ALL_READ, _ALL_OPERATE = ":read", ":operate"
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """The sender of a request."""
+    """The sender of a request, with a tenant, scopes and rights over all tenants."""
 
     #: actor of a job's events: kind and id, and the role if it can change every tenant's jobs
     actor: str

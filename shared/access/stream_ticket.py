@@ -19,7 +19,7 @@ MAX_LIFE = timedelta(minutes=15)
 
 @dataclass(frozen=True, kw_only=True)
 class StreamTicket:
-    """The rights of a ticket."""
+    """The rights of a ticket: to read one stream of one tenant, until the ticket expires."""
 
     #: the caller that requested it
     actor: str

@@ -145,7 +145,7 @@ class OverviewQuota(Response):
 
 
 class OverviewIncidents(Response):
-    """Open incidents."""
+    """Number of open incidents, and the newest open incident."""
 
     open: int
     at_least: bool

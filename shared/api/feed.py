@@ -105,7 +105,7 @@ class QueryAnswer(Response):
 
 
 class FollowedEvent(Response):
-    """A message of a subscription."""
+    """A message of a subscription: an event, or only a later cursor."""
 
     cursor: Annotated[str, Field(examples=["MGI3ZjJjNmQxZTRhNGYwYzoxMDQy"])]
     """Value for `after` of the next request, which then misses and repeats no event."""

@@ -89,7 +89,7 @@ class QuotaShare(Response):
 
 
 class QuotaBreaker(Response):
-    """State of a circuit breaker."""
+    """State of a circuit breaker, with the jobs that it counts."""
 
     state: Literal["CLOSED", "OPEN", "HALF_OPEN"]
     """CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: at most `allow` jobs are active."""

@@ -87,7 +87,7 @@ class Bulk:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkItem:
-    """One job of a bulk operation."""
+    """One job of a bulk operation, with the result for the job."""
 
     job_id: str
     state: ItemState = ItemState.OPEN

@@ -33,7 +33,7 @@ _NAMED_SCHEMAS = frozenset({"$defs", "dependentSchemas", "patternProperties", "p
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol definition with its digest and a validator for each step."""
+    """A protocol definition with its digests, and the payload schema of each step."""
 
     definition: ProtocolDefinition
     #: SHA-256 of the definition and its schemas in canonical JSON

@@ -51,7 +51,7 @@ class Part:
 
 @dataclass
 class TablePart:
-    """The export of one table."""
+    """The exported parts of one table, and the progress of the export."""
 
     role: str
     parts: list[Part] = field(default_factory=list)

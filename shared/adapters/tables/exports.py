@@ -44,7 +44,7 @@ _AFTER_ROWS = "~"
 
 @dataclass
 class _Open:
-    """An unfinished part."""
+    """The rows of a part that is not written yet."""
 
     rows: list[str] = field(default_factory=list)
     characters: int = 0

@@ -30,7 +30,7 @@ _STEP_MS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """A tenant's account in the allocation record."""
+    """The granted slots and starts of one tenant in the allocation record, and its slot time."""
 
     #: granted slots: those of the tenant's share, plus active jobs above them
     granted: int = 0

@@ -23,7 +23,7 @@ MAX_POSITION = 1_000
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """The position of a waiting job."""
+    """The position of a waiting job, with the cause of the wait and the estimated start."""
 
     waiting: QueuedJob
     #: from 1 on; None means over `MAX_POSITION`

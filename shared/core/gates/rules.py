@@ -44,7 +44,7 @@ _WITH_BREAKER = _NUMBERS | {"breaker"}
 
 
 class GateKind(StrEnum):
-    """The unit that a quota counts."""
+    """The kind of a quota: its scope, its limits, and the field of a job or step that names the quota."""
 
     scope: GateScope
     #: field of a job, a waiting queue or a step that has the quota's name; empty: the quota has no name

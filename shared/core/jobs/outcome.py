@@ -12,7 +12,7 @@ from shared.core.jobs.job import UNTOLD, Event, Job, JsonValue, Record, Step, wi
 
 
 class OutcomeKind(StrEnum):
-    """The kind of an outcome."""
+    """The effect of an occurrence on a job."""
 
     MOVED = "MOVED"
     #: a late, stale or repeated reply: at most an EVENT row

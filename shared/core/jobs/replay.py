@@ -43,7 +43,7 @@ NOT_REPLAYED = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayRequest:
-    """A request to replay a job."""
+    """A request to replay a job, with the identity of repeated requests."""
 
     job_id: str
     mode: ReplayMode

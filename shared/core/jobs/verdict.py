@@ -20,7 +20,7 @@ SIBLING_WAIT = timedelta(seconds=30)
 
 
 class VerdictKind(StrEnum):
-    """The kinds of verdicts."""
+    """The kind of a verdict: the next action of an orchestration or of an activity."""
 
     #: the bus has the directive of `attempt_no`; wait for its ACK until `until`
     SENT = "SENT"
@@ -43,7 +43,7 @@ class VerdictKind(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A kind of verdict with its values."""
+    """The next action of an orchestration, with the values that the action needs."""
 
     kind: VerdictKind
     attempt_no: int = 0

@@ -99,7 +99,7 @@ class Down:
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """The facts of an overview."""
+    """The facts from which the overview and its problems are made."""
 
     at: datetime
     #: tenant id; None means all tenants
