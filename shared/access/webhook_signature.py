@@ -1,5 +1,5 @@
-"""Secrets and signatures of webhooks, as in Standard Webhooks. With them, an endpoint checks that LUCIUS sent a request
-(R87).
+"""Secrets and signatures of webhooks, as in Standard Webhooks. With these secrets and signatures, an endpoint checks
+that LUCIUS sent a request (R87).
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """

@@ -1,4 +1,6 @@
-"""Blobs: long texts of the ledger, the archive of ended jobs, exports, and the check that the account responds."""
+"""Blobs: texts of the ledger that exceed a table property, the archive of ended jobs, exports, and the check that the
+account responds.
+"""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class CheckedResolver(AbstractResolver):
 
 
 class Allowance:
-    """The number of bytes that the endpoint may still send in one try."""
+    """The number of bytes that the endpoint can still send in one try."""
 
     def __init__(self) -> None:
         self.left = MAX_RECEIVED_BYTES

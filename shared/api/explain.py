@@ -1,4 +1,4 @@
-"""Explains in one paragraph why a job is in its state, and lists the possible next events.
+"""Explains a job's state in one paragraph, and lists the possible next events.
 
 The list comes from `apply`, which also decides on real events, with the same stored rows. The list cites the rows of
 the transition tables that each event uses. The last transition cites the rows that it used.

@@ -113,7 +113,8 @@ def _instant(value: Any) -> Any:
 
 class CallbackUrls(BaseModel):
     """URLs that receive the event that ends the job, by names that the caller chooses. Each URL must be an https URL
-    that webhooks may use. Maximum two URLs per host."""
+    that webhooks can use. Maximum two URLs per host.
+    """
 
     model_config = ConfigDict(
         frozen=True,

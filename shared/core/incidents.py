@@ -41,7 +41,9 @@ class IncidentKind(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """The state of an incident: OPEN until an operator closes it or its cause ends. The other states are final."""
+    """The state of an incident: OPEN until an operator closes the incident or its cause ends. The other states are
+    final.
+    """
 
     OPEN = "OPEN"
     RESOLVED = "RESOLVED"

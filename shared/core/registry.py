@@ -138,7 +138,9 @@ class Registry:
 
 
 def _order_versions(request_type: str, versions: list[Protocol]) -> tuple[Protocol, ...]:
-    """Returns the versions of one job type, the highest first. Raises ProtocolError if they are not consistent."""
+    """Returns the versions of one job type, the highest first. Raises ProtocolError if the versions are
+    inconsistent.
+    """
     ordered = sorted(versions, key=lambda each: each.definition.version, reverse=True)
     if len({each.definition.protocol_id for each in ordered}) > 1 or len({each.key for each in ordered}) < len(ordered):
         raise ProtocolError(
@@ -220,7 +222,7 @@ def _is_keyed(payload: Mapping[str, Any], step_id: str) -> bool:
 
 
 def _items_unless_too_many(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[Violation]:
-    """Validates the keyword `items`, but not if `maxItems` already refuses the array, since that would check every
+    """Validates the keyword `items`, but not if `maxItems` already refuses the array, since the validation checks every
     item.
     """
     if not (isinstance(instance, list) and len(instance) > schema.get("maxItems", len(instance))):
@@ -236,8 +238,8 @@ def _schema_errors(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: s
 
 
 def _message(error: Violation) -> str:
-    """Returns the library's message. If the message is long because it repeats the value, returns the keyword and its
-    value instead.
+    """Returns the library's message. If the message has more than `MAX_REQUEST_ERROR` characters, returns the keyword
+    and its number instead, since the message repeats the value.
     """
     if len(error.message) <= MAX_REQUEST_ERROR:
         return str(error.message)

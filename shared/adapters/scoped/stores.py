@@ -190,7 +190,7 @@ def _sweeper_only() -> PermissionError:
 
 
 class _OverScopedTables:
-    """A store of the process over the tables of one caller. Both share the process's memory.
+    """A store over the tables of one caller, made from a store of the process. Both stores share their state in memory.
 
     The class of the store is the second base of each subclass.
     """

@@ -1,7 +1,7 @@
 """`AdmissionStates` over Azure Tables: GATES, WAIT, FREED and GATELOG rows in a tenant's partition.
 
-GATES has one column for each quota (`gate_{id}`), and JSON columns for the counts and the waiting queues. A column of a
-kind of quota that this release does not know stops no job here, and stays unchanged.
+GATES has one column for each quota (`gate_{id}`), and JSON columns for the counts and the waiting queues. A column of
+an unknown kind of quota stops no job in this release, and stays unchanged.
 """
 
 from __future__ import annotations

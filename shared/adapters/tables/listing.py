@@ -1,6 +1,6 @@
 """A tenant's LIST and DEAD rows: written as columns, found by their keys alone.
 
-A filter on a column could make the store read any number of rows for one page. So the query names a range of keys, and
+A filter on a column can make the store read any number of rows for one page. So the query names a range of keys, and
 `shared.operations.jobs.list_jobs` filters the returned rows.
 """
 
@@ -251,7 +251,7 @@ def _decode_dead_row(entity: Entity) -> DeadRow:
 def _list_query(partition: str, page: PageRange, word: str, key: Callable[[datetime, str], str]) -> Query:
     """Returns the query for a page of the rows whose keys begin with `word`.
 
-    The times bound the key range, so that a late page reads late rows only.
+    The times bound the key range, so that the query reads only rows within the times.
     """
     since, until = page.get("since"), page.get("until")
     # rows sort newest first; the key has milliseconds, the column the full precision

@@ -1,7 +1,7 @@
 """Keeps columns and JSON fields of a later release when this release writes the row again (R44).
 
 A completely replaced row gets the columns of this release, and each part of the stored row that this release does not
-know. A part is unknown if this release would not write the part for the object that it read.
+know. A part is unknown if this release does not write the part for the object that it read.
 
 The objects of `shared.core` do not have these parts. The write takes the parts from the stored row of the object
 (`StoredAdmission.row`). A merged row needs no such treatment.

@@ -131,7 +131,7 @@ def count_used(demand: Demand, granted: int) -> int:
 
 
 def has_room(record: AllocationRecord, max_active: int | None, tenant: str, active: int, now: datetime) -> bool:
-    """Returns `True` if an allocation now could grant another slot to the tenant, which has `active` active jobs.
+    """Returns `True` if an allocation now can grant another slot to the tenant, which has `active` active jobs.
 
     The result is an estimate, since the record has other tenants' jobs as of the last allocation.
     """

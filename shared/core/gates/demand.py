@@ -81,7 +81,7 @@ def move_to_epoch(demand: Demand, breaker: Breaker) -> Demand:
 def count_requested(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> int:
-    """Returns the number of waiting jobs that would start if this quota, and broader ones over all tenants, had room.
+    """Returns the number of waiting jobs that can start if this quota, and broader quotas over all tenants, have room.
 
     So an allocation grants a slot of a broad quota only to a job that the narrow quotas admit, and no slot stays idle.
     """

@@ -1,6 +1,4 @@
-"""Quotas at which jobs wait or will soon wait: held, throttled, with an open or half-open breaker, or with 90 % of
-`max_active` reached.
-"""
+"""Tight quotas: held, throttled, with an open or half-open breaker, or with 90 % of `max_active` reached."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _NEAR = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class TightQuota:
-    """A quota at which jobs wait or will soon wait."""
+    """A quota that is held, throttled, limited by its breaker, or at 90 % of `max_active` or more."""
 
     gate: Gate
     active: int

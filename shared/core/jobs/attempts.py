@@ -352,7 +352,7 @@ def _fail_by_time(
 
 
 def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
-    """Returns the reason why the attempt no longer waits in one of these states, or None if it still waits."""
+    """Returns the reason why the attempt no longer waits in one of these states, or None if the attempt still waits."""
     if record.job.status.terminal:
         return IgnoreReason.JOB_TERMINAL
     return None if step.status in statuses and step.attempt_no == attempt_no else IgnoreReason.ATTEMPT_MOVED_ON
@@ -393,7 +393,7 @@ def _find_input_ref(record: Record, step: Step) -> Ref:
 
 def make_workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
     """Returns `{workspace base}/{job id}/{step type}/{attempt}/`. If the plan has the type twice, `{step id}/` follows
-    the type. In Azure a service may write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
+    the type. In Azure a service can write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
     """
     twice = sum(other.step_type == step.step_type for other in record.steps) > 1
     folder = f"{step.step_type}/{step.step_id}" if twice else step.step_type

@@ -32,8 +32,8 @@ class LaneLook:
         """Returns the number of messages before this message, which was sent at about `sent_at`. Returns None if this
         message has left the subscription.
 
-        If not all messages were read, and the last one read is older, this message may be behind it. The result is then
-        `MAX_SHOWN`, which stands for any larger number.
+        If not all messages were read, and the last message read is older, this message may be behind the last message.
+        The result is then `MAX_SHOWN`, which stands for any larger number.
         """
         for place, (known, _) in enumerate(self.oldest):
             if known == message_id:
@@ -43,7 +43,7 @@ class LaneLook:
 
 
 def together(looks: Sequence[LaneLook]) -> LaneLook:
-    """Combines the messages of several subscriptions into one."""
+    """Combines the messages of several subscriptions into one `LaneLook`."""
     return LaneLook(
         min(look.looked_at for look in looks),
         [message for look in looks for message in look.oldest],

@@ -150,5 +150,5 @@ def data_digest(salt: str, data: Any) -> str:
 
 
 def lease_digest(lease_id: str) -> str:
-    """Returns `sha256:{hex}` of a lease. Readers see this digest, and replies are compared by it (R5)."""
+    """Returns `sha256:{hex}` of a lease. Readers see this digest, and LUCIUS compares replies by the digest (R5)."""
     return f"sha256:{digest(lease_id)}"

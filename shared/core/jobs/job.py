@@ -335,7 +335,7 @@ class Record:
 
     @property
     def last(self) -> tuple[Step, ...]:
-        """Returns the steps whose results are the job's results: the last one, or those of the last group."""
+        """Returns the steps whose results are the job's results: the last step, or the steps of the last group."""
         return self.group_of(self.steps[-1])
 
     def instance_of(self, step: Step) -> str:

@@ -21,7 +21,8 @@ _SENT_WITHIN = timedelta(seconds=10)
 def start_next(outcome: Outcome, attempt: NextAttempt, provenance: Provenance) -> Outcome:
     """Returns the outcome of a RESULT, with attempt 1 of the next step if that step runs alone and can begin.
 
-    The second EVENT row has the cause id that `dispatch` would use, so `dispatch` recognizes it as its own.
+    The second EVENT row has the cause id of an attempt that `dispatch` records, so `dispatch` recognizes the row as its
+    own.
     """
     record = outcome.record
     if not outcome.transitioned or record.job.status is not JobStatus.IN_PROGRESS:
@@ -48,8 +49,8 @@ def cause_of_record(instance_id: str, step_id: str, attempt_no: int) -> str:
 
 
 def is_late(step: Step, now: datetime) -> bool:
-    """Returns `True` if the attempt's lease must be renewed before the dispatch. This is so if the lease began over a
-    third of the ACK timeout ago, or over `_SENT_WITHIN` ago.
+    """Returns `True` if the attempt's lease must be renewed before the dispatch. The lease then began more than a third
+    of the ACK timeout ago, or more than `_SENT_WITHIN` ago.
 
     If not, `Step.sent_at` can show the start of the lease as the time of sending.
     """

@@ -11,7 +11,7 @@ from shared.contracts.messages import Reply
 
 @dataclass(frozen=True)
 class RecordAttempt:
-    """`dispatch` is about to send a directive: the next attempt of a step, under its own lease."""
+    """`dispatch` records the next attempt of a step under a new lease, before `dispatch` sends the directive."""
 
     step_id: str
     #: 128 random bits in hex
@@ -77,7 +77,7 @@ class TimePassed:
 
 @dataclass(frozen=True)
 class LaneBacklog:
-    """A lease is over, and the message that would have renewed it may still be on the lane."""
+    """A lease is over, and the message that renews the lease may still be on the lane."""
 
     step_id: str
     attempt_no: int

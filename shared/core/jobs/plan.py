@@ -39,8 +39,8 @@ class Workspace:
 
     @property
     def folder(self) -> str:
-        """Returns the name of the tenant's folder. It is unique to the tenant, contains no path, and stays the same if
-        it is decoded twice.
+        """Returns the name of the tenant's folder. The name is unique to the tenant, contains no path, and stays the
+        same if decoded twice.
         """
         return encode_key(self.tenant)
 
@@ -242,8 +242,8 @@ def _plan_timings(step: StepDefinition, defaults: TimingDefaults, payload: Mappi
 def make_tombstone(
     job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime, salt: str
 ) -> tuple[Record, Event]:
-    """Makes the rows and the first EVENT that block the id of a job that was never created, so that a late creator
-    finds them.
+    """Makes the rows and the first EVENT that block the id of a job that was never created. A process that creates the
+    job later finds the rows.
     """
     nowhere = {"uri": "urn:lucius:withdrawn"}
     job = Job(
@@ -281,6 +281,6 @@ def make_tombstone(
 
 
 def find_origin(url: str) -> str:
-    """Returns the scheme, host and port of a URL, which readers may see. The rest may contain a credential."""
+    """Returns the scheme and host of a URL, which readers can see. The rest may contain a credential."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -79,8 +79,8 @@ class StepError(StrEnum):
 
 
 class IgnoreReason(StrEnum):
-    """The reason for an occurrence that changes nothing or is not allowed. It is in `Outcome.reason_code`, and in
-    `reason` of a REPLY_IGNORED event.
+    """The reason for an occurrence that changes nothing or is not allowed. The reason is in `Outcome.reason_code`, and
+    in `reason` of a REPLY_IGNORED event.
     """
 
     #: the reply names another tenant than the job's

@@ -108,7 +108,7 @@ def plan_replay(
 def _output_ref(old: Record, base: str, job_id: str) -> Ref:
     """Returns `{workspace base}/{job id}/output/{step type}/...`, with the type of each step whose result is the job's.
 
-    In Azure a service may write below its own step type only (`infra/bicep/modules/platform-service-roles.bicep`).
+    In Azure a service can write only below its own step type (`infra/bicep/modules/platform-service-roles.bicep`).
     """
     types = "/".join(dict.fromkeys(step.step_type for step in old.last))
     return {"uri": f"{base}/{job_id}/output/{types}/"}

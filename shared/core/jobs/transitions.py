@@ -22,8 +22,8 @@ The machines are coupled in these ways:
   clocks. A terminal state sets `completed_at`. CANCELLED cancels every step that has not ended.
 - In `move_step`, every transition of a step but GATED ends its wait for a dispatch limit.
 
-The diagrams in the docs are generated from these tables. A test removes or changes each row: each change must be
-noticed.
+The diagrams in the docs are generated from these tables. A test removes or changes each row. The core must then differ
+from the model of the tests.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def custom_status(step_id: str, attempt_no: int, verdict: str, look_no: int) -> 
 
 @dataclass(frozen=True)
 class Shown:
-    """A custom status as the sweeper reads it. For an orchestration that never ran, it is empty."""
+    """A custom status as the sweeper reads it. The status of an orchestration that never ran is empty."""
 
     step_id: str | None = None
     attempt_no: int = 0

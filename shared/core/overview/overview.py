@@ -129,7 +129,7 @@ class Overview:
 
 
 def health_of(overview: Overview, problems: Sequence[HealthProblem]) -> HealthProblem:
-    """Returns the worst problem, or one of level OK if there is none."""
+    """Returns the worst problem, or a problem of level OK if no problem exists."""
     if problems:
         return problems[0]
     jobs = overview.active.total()

@@ -51,7 +51,7 @@ class _WrittenOtherwise(Exception):
 def _convert_floats(value: Any) -> Any:
     """Returns the value for the C encoder, with whole floats as integers.
 
-    Raises _WrittenOtherwise for integers past 2^53, very large and very small floats, and keys that are not text.
+    Raises _WrittenOtherwise for integers past 2^53, floats outside of `_FRACTIONS`, and keys that are not text.
     """
     kind = type(value)
     if kind is str or kind is bool or value is None:

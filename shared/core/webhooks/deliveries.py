@@ -209,7 +209,7 @@ def _postpone(tried: Delivery, answer: Answer, now: datetime) -> Delivery:
 
 
 def _compute_wait(before: int, answer: Answer) -> timedelta:
-    """Returns the next wait after `before` waits, or a longer wait if the endpoint requested it."""
+    """Returns the next wait after `before` waits, or a longer wait that the endpoint requested."""
     asked = min(answer.retry_after or timedelta(), _MAX_WAIT)
     return max(WAITS[min(before, len(WAITS) - 1)], asked)
 

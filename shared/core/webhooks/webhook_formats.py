@@ -1,6 +1,6 @@
-"""The body of a webhook delivery: the event itself, or a short chat message about it (R87).
+"""The body of a webhook delivery: the event itself, or a short chat message about the event (R87).
 
-A message has a title and bounded lines of names and values. Text of services and callers is plain text: it cannot
+A message has a title and bounded lines of names and values. Text of services and callers is plain text. The text cannot
 become a mention, markup, or a link whose text differs from its URL. An app of Slack or Teams may still turn a URL in
 plain text into a link, which a message cannot prevent.
 """

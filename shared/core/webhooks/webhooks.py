@@ -169,7 +169,7 @@ class HookEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The response of an endpoint, or the reason why there is none."""
+    """The response of an endpoint, or the reason for a missing response."""
 
     #: HTTP status; None means no response
     status: int | None
