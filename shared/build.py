@@ -16,8 +16,8 @@ COMMIT_FILE = "BUILD_COMMIT"
 
 
 def commit(environ: Mapping[str, str], root: Path) -> str | None:
-    """Returns the commit from the setting LUCIUS_BUILD_COMMIT, or from the file. Returns None if no commit is
-    recorded.
+    """Returns the commit from the setting LUCIUS_BUILD_COMMIT, or from the file `COMMIT_FILE` of the package. Returns
+    None if no commit is recorded.
     """
     try:
         written = environ.get("LUCIUS_BUILD_COMMIT", "").strip() or (root / COMMIT_FILE).read_text("utf-8").strip()

@@ -42,8 +42,8 @@ _INNER = tuple(
 
 
 def unwrap(address: _Address) -> _Address:
-    """Returns the IP address that a connection reaches. If an IP address contains another IP address, this is the inner
-    address.
+    """Returns the IP address that a connection reaches. If an IP address contains another IP address, the connection
+    reaches the inner address.
     """
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
@@ -81,7 +81,7 @@ def _is_inner(address: _Address) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """The host and port of a URL."""
+    """The scheme, host and port of a URL."""
 
     scheme: str
     #: name, or literal address in its normal form without brackets; lower case

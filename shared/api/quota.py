@@ -250,7 +250,7 @@ class QuotaLogPage(Response):
 def quota(
     admission: AdmissionState, directory: Directory, state: GateState, now: datetime, oldest: QueuedJob | None
 ) -> Quota:
-    """Makes the quota's state. `oldest` is the first job of its waiting queues."""
+    """Makes the quota's state. `oldest` is the first job of the quota's waiting queues."""
     gate, of_all = state.gate, state.gate.tenant == EVERY
     rule = directory.find_rule(state)
     credit = rate.accrue(state, rule, now).credit if rate.find_rate(state, rule, now) is not None else None

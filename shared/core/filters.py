@@ -233,7 +233,7 @@ def parameters_of(filter_: type[JobFilter] | type[IncidentFilter]) -> tuple[Filt
 
 
 def parse_filter(filter_: type[Filter], given: Mapping[str, Any]) -> Filter:
-    """Returns the filter of the given parameters. Raises FilterInvalid for an unknown parameter or a wrong value."""
+    """Returns the filter of the given parameters. Raises FilterInvalid for an unknown parameter or an invalid value."""
     known = {each.name: each for each in parameters_of(filter_)}
     parsed: dict[str, Any] = {}
     for name, value in given.items():

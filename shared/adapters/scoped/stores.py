@@ -169,8 +169,8 @@ class TenantRuns:
 
 
 def sweeper_only(*names: str) -> Callable[[type[T]], type[T]]:
-    """Refuses the methods with these names, even for rows of the caller's own tenant, since a sweep covers every
-    tenant.
+    """Makes the methods with these names raise PermissionError, even for rows of the caller's own tenant, since a sweep
+    covers every tenant.
     """
 
     async def refuse_call(*_given: Any, **_named: Any) -> NoReturn:

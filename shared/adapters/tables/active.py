@@ -104,10 +104,10 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
 
 
 def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[RowOperation]:
-    """Returns the operations that change the place in ACTIVE, move the DUE row to `check_at`, and insert or delete the
-    WAIT row.
+    """Returns the operations that change the `Place` in ACTIVE, move the DUE row to `check_at`, and insert or delete
+    the WAIT row.
 
-    The job must already have a place.
+    The job must already have a `Place`.
     """
     partition, old = encode_key(active.tenant), active.place
     operations = moves(partition, active, check_at, active.looks)

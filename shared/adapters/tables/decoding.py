@@ -64,7 +64,7 @@ def _fields_of(kind: Any) -> tuple[tuple[str, bool], ...]:
 
 
 def leave_out(row: Undecodable, unread: list[str] | None = None) -> None:
-    """Logs an undecodable row that no other row depends on."""
+    """Logs an undecodable row that no other row depends on, and adds the key of the row to `unread`."""
     telemetry.warn("ROW_UNDECODABLE", row=row.row, reason=row.why)
     if unread is not None:
         unread.append(row.row)

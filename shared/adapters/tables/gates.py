@@ -24,7 +24,9 @@ SET_AS_A_WHOLE = ("rule", "hold", "throttle")
 
 
 def is_known(values: dict[str, Any]) -> bool:
-    """Returns True if this release knows the kind of the quota. A quota of an unknown kind stops no job here."""
+    """Returns True if this release knows the kind of the quota. A quota of an unknown kind stops no job in this
+    release.
+    """
     return values["gate"]["kind"] in _KINDS
 
 

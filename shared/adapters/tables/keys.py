@@ -206,7 +206,7 @@ def pending_row(hook_id: str, number: int, name: str) -> str:
 
 
 def delivery_row(hook_id: str, number: int, name: str) -> str:
-    """Returns a key that sorts newest first."""
+    """Returns a key that sorts deliveries newest first."""
     return f"DELIVERY:{hook_id}:{_MAX_NUMBER - number:020d}{_name_part(name)}"
 
 

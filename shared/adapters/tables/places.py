@@ -1,4 +1,4 @@
-"""Converts a job's place to columns of its ACTIVE, WAIT and FREED rows and back."""
+"""Converts a job's `Place` to columns of its ACTIVE, WAIT and FREED rows and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def candidate_of(entity: Mapping[str, Any]) -> Candidate:
 
 
 def place_columns(place: Place) -> dict[str, Any]:
-    """Makes the columns of ACTIVE with the job's place. A merge without `line` keeps the old value."""
+    """Makes the columns of ACTIVE with the job's `Place`. A merge without `line` keeps the old value."""
     columns = {
         "state": place.state.value,
         "initial_status": place.initial_status.value,
@@ -49,7 +49,7 @@ def place_columns(place: Place) -> dict[str, Any]:
 
 
 def place_of(entity: Mapping[str, Any]) -> Place | None:
-    """Decodes the place. Returns None if no quota concerned the job when it was created."""
+    """Decodes the `Place`. Returns None if no quota concerned the job when it was created."""
     if "state" not in entity:
         return None
     state = PlaceState(entity["state"])

@@ -146,8 +146,8 @@ class Restore:
         DUE, LIST.
 
         A job that was created during the read lacks the first of these rows, so the job is left out. A caller can send
-        its request again. A DUE row that moved or was deleted during the read is missing, so each ACTIVE row creates
-        its own DUE row.
+        the job's request again. A DUE row that moved or was deleted during the read is missing, so each ACTIVE row
+        creates its own DUE row.
         """
         kind = row["RowKey"].partition(":")[0]
         if kind == "DUE":

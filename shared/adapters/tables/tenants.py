@@ -41,7 +41,7 @@ class TenantRows:
         return rows
 
     async def wake(self, tenant: str, now: datetime) -> None:
-        """Marks the tenant as awake before its rows are written, so that a sweep finds them. Raises
+        """Marks the tenant as awake before its rows are written, so that a sweep finds the rows. Raises
         LedgerUnavailable.
         """
         if now < self._woken_until.get(tenant, now):

@@ -1,8 +1,8 @@
 """The public events that entries of quota and incident logs mean (R78).
 
-One literal table per log decides, as `shared.core.events.public_events` does for EVENT rows. The events depend on the
-entry and on unchanging fields of the quota or incident. An event's id is `{key}:{number}:{n}`, with the id of the quota
-or incident as the key. Events without a tenant go to the feed of `=platform`.
+One literal table per log selects the events, as `shared.core.events.public_events` does for EVENT rows. The events
+depend on the entry and on unchanging fields of the quota or incident. An event's id is `{key}:{number}:{n}`, with the
+id of the quota or incident as the key. Events without a tenant go to the feed of `=platform`.
 """
 
 from __future__ import annotations
@@ -121,6 +121,6 @@ def _closes(entry: LogEntry) -> bool:
 
 
 def _breaker(side: Any) -> Mapping[str, Any]:
-    """Returns the breaker's state before or after an entry."""
+    """Returns the breaker in `side`, which is the data before or after an entry."""
     found = side.get("breaker") if isinstance(side, Mapping) else None
     return found if isinstance(found, Mapping) else {}

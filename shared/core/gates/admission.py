@@ -63,7 +63,7 @@ class AdmissionRound:
     """A round of admissions. Each admission takes the first job of the queue with the lowest rank among open queues.
 
     While `next_queue()` returns a queue, pass its first `room + 1` rows to `add_rows`. Then read `result`. A queue is
-    read only when its turn comes.
+    read only if its first job is the next to admit.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ def schedule_wake_up(
 ) -> AdmissionState:
     """Returns the admission state with the wake-up time that its waiting queues need.
 
-    An open queue in `exhausted` needs no wake-up. A scheduled wake-up that is early enough stays.
+    An open queue in `exhausted` needs no wake-up. A wake-up that is already scheduled at that time or earlier stays.
     """
     at = find_next_wake_up(admission, directory, now, exhausted=exhausted)
     if at is None:

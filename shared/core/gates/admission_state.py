@@ -189,7 +189,7 @@ class AdmissionState:
         """Returns the number of jobs that use slots of the tenant's share.
 
         After the breaker opened, only jobs admitted since then are counted. Earlier jobs continue and do not use the
-        slots of probing jobs.
+        slots of a half-open breaker.
         """
         breaker = self.share(gate).breaker
         return breaker.active if breaker.since else self.count_active(gate)
@@ -311,7 +311,7 @@ def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, st
 
 
 def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
-    """Adds an active job that started in that epoch of the type's breakers."""
+    """Adds an active job that started in `epoch` of the type's breakers."""
     admission = _count_probe(admission, candidate, epoch, 1)
     key, by_source = (candidate.job_type, candidate.mode), dict(admission.active_by_source)
     if candidate.source is not None and admission.has_source(candidate.source):
@@ -344,7 +344,7 @@ def admit_candidate(
 
 
 def remove_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
-    """Removes an active job that started in that epoch of the type's breakers."""
+    """Removes an active job that started in `epoch` of the type's breakers."""
     admission = _count_probe(admission, candidate, epoch, -1)
     key = (candidate.job_type, candidate.mode)
     active = {**admission.active_by_kind, key: max(0, admission.active_by_kind.get(key, 0) - 1)}

@@ -81,7 +81,7 @@ class AllocationRecord:
 
 
 def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
-    """Grants the rest of the limit to each uncounted tenant, since one such tenant may use the whole rest."""
+    """Grants the rest of the limit to each uncounted tenant, since one such tenant can use the whole rest."""
     counted = sum(account.granted for tenant, account in record.accounts.items() if tenant not in record.uncounted)
     rest = max(0, limit - counted)
     reserved = {

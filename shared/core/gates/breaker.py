@@ -237,7 +237,7 @@ def _must_open(ring: tuple[JobEnd, ...], rule: BreakerRule, *, over_all: bool) -
 
 
 def _count_capped(ends: Iterable[JobEnd]) -> int:
-    """Returns the number of ends if each tenant counts for at most half of them."""
+    """Returns the number of ends if each tenant counts for at most half of the ends."""
     by_tenant = Counter(end.tenant for end in ends)
     most, total = max(by_tenant.values(), default=0), by_tenant.total()
     return min(total, 2 * (total - most))

@@ -29,7 +29,7 @@ _UNLIMITED = 1 << 40
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """A tenant's demand, as an allocation reads it."""
+    """A tenant's active jobs, requested starts, share and weight at one quota, as an allocation reads them."""
 
     tenant: str
     #: active jobs that use slots of its share; once a breaker has opened, only those of its epoch

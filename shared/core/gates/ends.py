@@ -62,7 +62,7 @@ class Freed:
 
 @dataclass(frozen=True)
 class RecordedOutcome:
-    """An admission state after a job ended."""
+    """An admission state after a job ended, with log entries, opened breakers, and the quota to allocate."""
 
     admission: AdmissionState
     log: tuple[LogEntry, ...] = ()

@@ -1,4 +1,4 @@
-"""A job's place in its tenant's admission, and the action that makes the place agree with the job (R49).
+"""A job's `Place` in its tenant's admission, and the action that makes the `Place` agree with the job (R49).
 
 The JOB row decides, and the ACTIVE row follows.
 """
@@ -83,13 +83,13 @@ class Place:
 
 
 def mark_admitted(admission: AdmissionState, place: Place) -> Place:
-    """Returns the place of a job that the admission state admits now."""
+    """Returns the `Place` of a job that the admission state admits now."""
     epoch = find_epoch(admission, place.candidate.job_type)
     return replace(place, state=PlaceState.ADMITTED, queue=None, breaker_epoch=epoch)
 
 
 class Owed(StrEnum):
-    """The action that makes the job's place agree with the job."""
+    """The action that makes the job's `Place` agree with the job."""
 
     NOTHING = "NOTHING"
     #: add it to its waiting queue, or admit it
@@ -111,7 +111,7 @@ class Owed(StrEnum):
 
 
 def find_owed(job: Job, place: Place) -> Owed:
-    """Returns the next action by the job's status and place, or `NOTHING` for a job without quotas."""
+    """Returns the next action by the job's status and `Place`, or `NOTHING` for a job without quotas."""
     state = place.state
     if job.status.terminal:
         return Owed.END
@@ -139,9 +139,9 @@ def _find_owed_to_dependent(job: Job, place: Place) -> Owed:
 
 
 def count_dependency(place: Place, job_id: str, *, succeeded: bool) -> Place:
-    """Returns the place after a dependency of the job ended.
+    """Returns the `Place` after a dependency of the job ended.
 
-    The place stores the id of the first dependency that did not succeed.
+    The `Place` stores the id of the first dependency that did not succeed.
     """
     failed = place.failed_dependency if succeeded or place.failed_dependency is not None else job_id
     return replace(place, dependencies_left=max(0, place.dependencies_left - 1), failed_dependency=failed)
@@ -227,8 +227,8 @@ def decide_dependent(
 def admit_or_queue(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime
 ) -> tuple[AdmissionState, Place]:
-    """Decides on a job whose rows exist and are ARRIVING or OFF: admits it, or adds it to its queue. Raises
-    QueueFull.
+    """Decides on a job whose rows exist and whose `Place` is ARRIVING or OFF: admits it, or adds it to its queue.
+    Raises QueueFull.
     """
     if place.uncounted:
         admission, place = replace(admission, staged=admission.staged + 1), replace(place, uncounted=False)
@@ -259,14 +259,14 @@ def release(admission: AdmissionState, place: Place) -> AdmissionState:
 def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:
     """Releases the slot or queue position of a job that was paused before it began. The job still counts as staged.
 
-    Returns the admission state and the job's place.
+    Returns the admission state and the job's `Place`.
     """
     after = release(admission, place)
     return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, queue=None, uncounted=False)
 
 
 def apply_count(admission: AdmissionState, places: list[Place], now: datetime) -> AdmissionState:
-    """Returns the admission state with the counts of these places: active, staged, and the waiting queues."""
+    """Returns the admission state with the counts of these `places`: active, staged, and the waiting queues."""
     gates = {id_: _clear_count(state) for id_, state in admission.gates.items()}
     shares = {id_: replace(share, breaker=replace(share.breaker, active=0)) for id_, share in admission.shares.items()}
     fresh = replace(

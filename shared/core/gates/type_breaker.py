@@ -66,12 +66,11 @@ def close_epoch(share: QuotaShare, breaker: Breaker) -> QuotaShare:
 def record_end(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool
 ) -> tuple[AdmissionState, Gate | None]:
-    """Records that an active job ended. Returns the admission state, and the quota if an allocation must count the end
-    soon.
+    """Records that an active job ended. Returns the admission state, and the quota if an allocation must count the job.
 
     An allocation must count a bad end, each end while the breaker limits, and the tenant's first end in six hours. A
-    bad end while the breaker limits takes all slots of the tenant, so no other job of the tenant starts until the next
-    allocation.
+    bad end while the breaker limits takes all slots of the tenant. No other job of the tenant and type then starts
+    until the next allocation.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)
     state = directory.over_all.get(gate.id)

@@ -281,6 +281,6 @@ def make_tombstone(
 
 
 def find_origin(url: str) -> str:
-    """Returns the scheme and host of a URL, which readers can see. The rest may contain a credential."""
+    """Returns the scheme, host and port of a URL, which readers can see. The rest may contain a credential."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -66,10 +66,10 @@ def plan_redrive(
     origin: Origin,
     salt: str,
 ) -> tuple[Record, Event]:
-    """Makes the new job's rows and its first EVENT. `allowed`: the protocol's total time for a job.
+    """Makes the new job's rows and its first EVENT. `allowed` is the protocol's total time for a job.
 
-    `dependencies`: ids of jobs for which the new job waits again. The new job keeps every SUCCEEDED step. If all steps
-    SUCCEEDED, because the job was cancelled when the last step ended, the last step runs again.
+    `dependencies` has the ids of jobs for which the new job waits again. The new job keeps every SUCCEEDED step. If all
+    steps SUCCEEDED, because the job was cancelled when the last step ended, the last step runs again.
     """
     steps = tuple(_step(step, created_at) for step in old.steps)
     if all(step.carried for step in steps):

@@ -43,7 +43,7 @@ NOT_REPLAYED = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayRequest:
-    """A request to replay a job, with the identity of repeated requests."""
+    """A request to replay a job. Repeated requests have the same `key`, or the same digest if `key` is None."""
 
     job_id: str
     mode: ReplayMode

@@ -136,8 +136,8 @@ def _apply_heartbeat(
 
 
 def _is_heartbeat_due(step: Step, provenance: Provenance) -> bool:
-    """Returns `True` if the heartbeat must be written, which depends on the time since the last start of the lease. The
-    minimum is half the cadence, or a quarter of the lease for a step without a cadence.
+    """Returns `True` if the heartbeat must be written. The minimum time since the last start of the lease is half the
+    cadence. For a step without a cadence, the minimum is a quarter of the lease.
     """
     timings = step.timings
     if timings.heartbeat_cadence_s is not None:

@@ -115,5 +115,5 @@ def percentile_ms(buckets: Counter[int], share: float) -> int | None:
 
 
 def _short(code: str) -> str:
-    """Returns the code, shortened, since a service can send a code of any length."""
+    """Returns the code, cut to 64 characters, since a service can send a code of any length."""
     return code[:64]
