@@ -79,7 +79,7 @@ def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
 
 
 def callback_names(urls: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the names of the job's `callback_urls` to call: at most the first ten."""
+    """Returns the names of the job's `callback_urls` to call: at most ten, in alphabetical order."""
     return tuple(sorted(name for name in urls if name)[:MAX_CALLBACKS])
 
 

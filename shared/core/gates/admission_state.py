@@ -65,7 +65,7 @@ class Candidate:
 def compute_rank(created_at: datetime, priority: str) -> int:
     """Returns the creation time in milliseconds since 1970, as the position in a waiting queue.
 
-    High priority makes the rank half an hour earlier, and low priority half an hour later.
+    The priorities high and emergency make the rank 30 minutes earlier. Low priority makes the rank 30 minutes later.
     """
     at = created_at - _AGE.get(priority, timedelta())
     return max(0, (at - _EPOCH) // timedelta(milliseconds=1))

@@ -74,7 +74,7 @@ class JobEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class Breaker:
-    """The stored values of a breaker. Before the first counted job, the values are those of a new breaker."""
+    """The stored values of a breaker. Before the first counted job or reset, the values are those of a new breaker."""
 
     state: BreakerState = BreakerState.CLOSED
     #: number of openings and resets; the end of a job counts only in the epoch of its admission
