@@ -11,7 +11,7 @@ from shared.core import registry
 
 
 class Backoffs(Response):
-    """Seconds before the next attempt, per cause. The last entry repeats."""
+    """Seconds before the next attempt, per cause. The last entry repeats, except for dispatch."""
 
     dispatch: list[float] | None = None
     ack: list[float] | None = None

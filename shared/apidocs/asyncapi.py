@@ -57,7 +57,7 @@ _DIRECTIVE_EXAMPLE: JsonObject = {
 
 @dataclass(frozen=True, kw_only=True)
 class BusNames:
-    """The configured topics."""
+    """The number of lanes, and the names of the reply topics and of their subscription."""
 
     lanes: int = 16
     reply_prefix: str = "global-bus-replies-p"

@@ -48,7 +48,7 @@ class StepStatus(StrEnum):
 
 
 class FailureCause(StrEnum):
-    """The cause of a failed attempt. Each cause has its own list of backoffs."""
+    """The cause of a failed attempt, which selects the list of backoffs."""
 
     ACK_TIMEOUT = "ACK_TIMEOUT"
     LEASE_EXPIRED = "LEASE_EXPIRED"

@@ -1,4 +1,4 @@
-"""Hash-chained logs of quotas and incidents, with entries numbered without gaps."""
+"""Hash-chained logs of quotas, incidents and webhooks, with entries numbered without gaps."""
 
 from __future__ import annotations
 
