@@ -1,1 +1,1 @@
-"""Implementations of the ports with Azure's SDKs, and in memory."""
+"""Implementations of the ports: with Azure's SDKs, over HTTP, from files, and in memory."""

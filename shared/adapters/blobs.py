@@ -101,7 +101,7 @@ class BlobTexts:
             raise LedgerUnavailable(f"the blob storage does not respond: {type(error).__name__}") from error
 
     async def folders(self) -> list[str]:
-        """Returns the first segment of the blobs' names, without duplicates, in order."""
+        """Returns the first segment of the blobs' names, without duplicates, in order. Raises LedgerUnavailable."""
         try:
             await self._created.ensure()
             container = self._service.get_container_client(self._container)

@@ -1,1 +1,1 @@
-"""Documents about the API and the bus: OpenAPI, AsyncAPI, JSON Schemas, and a page."""
+"""Documents about the API and the bus: OpenAPI, AsyncAPI, JSON Schemas, the GraphQL schema, and two HTML pages."""

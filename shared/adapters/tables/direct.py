@@ -154,7 +154,7 @@ class DirectAccount:
         self, method: str, path: str, headers: Mapping[str, str], query: str, body: bytes | None
     ) -> _Answer:
         """Sends a request, and sends it again after a transient failure, at most `retries` times. Returns the last
-        response.
+        response. Raises LedgerUnavailable without a response.
 
         Waits as long as `Retry-After` requests. Otherwise, the second try follows immediately, and each later try after
         `backoff_s` seconds.

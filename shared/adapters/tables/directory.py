@@ -124,7 +124,9 @@ class TablesDirectory:
         await self._put(_SETTINGS, {"since": since} if since is not None else None)
 
     async def _change_tenants(self, change: Callable[[_Entries], _Entries], tenant: str) -> None:
-        """Changes the tenant's row under its ETag. Writes nothing if `change` changes nothing."""
+        """Changes the tenant's row under its ETag. Writes nothing if `change` changes nothing. Raises Undecodable for a
+        broken row.
+        """
         row = row_of_tenant(tenant)
 
         async def attempt() -> None:

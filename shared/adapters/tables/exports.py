@@ -239,7 +239,8 @@ async def _pages(table: Table, position: tuple[str, str] | None) -> AsyncIterato
 
 
 async def _read_consistent(table: Table, partition: str, rows: list[Entity]) -> list[Entity]:
-    """Returns a job's rows as one transaction left them, since a transition during the read can mix two states.
+    """Returns a job's rows as one transaction left them, since a transition during the read can mix two states. Raises
+    LedgerUnavailable if the rows changed during each of `_READS` reads.
 
     If the rows stay inconsistent while JOB does not change, the table itself is inconsistent. The rows are then
     exported unchanged, so that one such job does not stop every export.

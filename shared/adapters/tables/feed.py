@@ -1,4 +1,6 @@
-"""`Feed` over Azure Tables: HEAD, SEEN and E rows in a tenant's partition, and the row with the table's identity."""
+"""`Feed` over Azure Tables: HEAD, SEEN and E rows of a tenant, the list of tenants with feeds, and the row with the
+table's identity.
+"""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ class TablesIndex(TablesPurging):
 
     async def _end(self, tenant: str, job_id: str, end: _End, *, check_at: datetime | None) -> _Ended:
         """Writes the terminal state of a job in one transaction with the deletion of ACTIVE. A job that has already
-        ended this way does not change.
+        ended this way does not change. Raises Contended after `_MAX_RACES` concurrent writes.
 
         `check_at` is the expected time in the job's DUE row. If `check_at` is None, ACTIVE is read.
         """

@@ -1,1 +1,1 @@
-"""Jobs: states, transitions, history, plan, replies and redrives."""
+"""Jobs: states, transitions, history, plans, replies, controls, redrives and replays."""
