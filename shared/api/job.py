@@ -327,7 +327,9 @@ def job_response(
 
 
 def _output_end(record: Record, retention: Retention) -> datetime | None:
-    """Returns the time when the workspace deletes a job's output."""
+    """Returns the time when the workspace deletes a job's output. Returns None if the job has no output, or if LUCIUS
+    does not delete the output.
+    """
     output = record.job.final_output
     made_at = record.last[0].completed_at if output is not None else None
     return retention.end(output["uri"], made_at) if output is not None and made_at is not None else None

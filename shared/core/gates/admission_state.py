@@ -299,7 +299,9 @@ def find_epoch(admission: AdmissionState, job_type: str) -> int:
 
 
 def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, step: int) -> AdmissionState:
-    """Adds `step` to the active jobs of each breaker whose epoch includes a job that started in `epoch`."""
+    """Returns the admission state after adding `step` to the active jobs of each breaker whose epoch includes a job
+    that started in `epoch`.
+    """
     state = admission.state(Gate(GateKind.TYPE, admission.tenant, candidate.job_type))
     if (own := state.breaker) is not None and 0 < own.epoch <= epoch:
         admission = admission.with_state(replace(state, breaker=replace(own, active=max(0, own.active + step))))
@@ -311,7 +313,7 @@ def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, st
 
 
 def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
-    """Adds an active job that started in `epoch` of the type's breakers."""
+    """Returns the admission state after adding an active job that started in `epoch` of the type's breakers."""
     admission = _count_probe(admission, candidate, epoch, 1)
     key, by_source = (candidate.job_type, candidate.mode), dict(admission.active_by_source)
     if candidate.source is not None and admission.has_source(candidate.source):
@@ -327,7 +329,9 @@ def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> A
 def admit_candidate(
     admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime
 ) -> AdmissionState:
-    """Adds an active job that starts now, and counts its start against each rate, except for an emergency job."""
+    """Returns the admission state after adding an active job that starts now. Counts the start against each rate,
+    except for an emergency job.
+    """
     after = add_active(admission, candidate, find_epoch(admission, candidate.job_type))
     if not is_emergency(admission, directory, candidate.priority):
         for gate in list_gates(admission, directory, candidate):
@@ -344,7 +348,7 @@ def admit_candidate(
 
 
 def remove_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
-    """Removes an active job that started in `epoch` of the type's breakers."""
+    """Returns the admission state after removing an active job that started in `epoch` of the type's breakers."""
     admission = _count_probe(admission, candidate, epoch, -1)
     key = (candidate.job_type, candidate.mode)
     active = {**admission.active_by_kind, key: max(0, admission.active_by_kind.get(key, 0) - 1)}

@@ -108,7 +108,9 @@ def measure(state: GateState) -> int:
 
 
 def apply_hold(state: GateState, hold: Hold, now: datetime) -> GateState:
-    """Sets a hold. Raises QuotaForbidden if a tenant's own caller tries to extend an operator's hold."""
+    """Returns the state with the hold. Returns the same state for an equal hold, or for a tenant's own hold that ends
+    no later than an operator's hold. Raises QuotaForbidden if a tenant's own caller tries to extend an operator's hold.
+    """
     found = state.hold
     if found is not None and found.is_on(now):
         if (found.until, found.reason, found.own) == (hold.until, hold.reason, hold.own):
@@ -121,7 +123,9 @@ def apply_hold(state: GateState, hold: Hold, now: datetime) -> GateState:
 
 
 def apply_throttle(state: GateState, throttle: Throttle, now: datetime) -> GateState:
-    """Sets a throttle. Raises QuotaForbidden for a tenant's own caller while an operator's throttle is in effect."""
+    """Returns the state with the throttle. Raises QuotaForbidden for a tenant's own caller while an operator's throttle
+    is in effect.
+    """
     found = state.throttle
     if found is not None and found.is_on(now):
         if replace(found, actor=throttle.actor, at=throttle.at) == throttle:
@@ -138,7 +142,7 @@ def apply_reset(state: GateState) -> GateState:
 
 
 def apply_resume(state: GateState, now: datetime, *, own: bool) -> GateState:
-    """Ends the hold and the throttle of the quota.
+    """Returns the state without the hold and the throttle of the quota.
 
     If `own` is True, ends only those of the tenant's own callers, and raises QuotaForbidden if only an operator's hold
     or throttle is in effect.
@@ -251,5 +255,5 @@ def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
 
 
 def remove_gates(admission: AdmissionState, gate_ids: Collection[str]) -> AdmissionState:
-    """Removes the states of these quotas from the admission state."""
+    """Returns the admission state without the states of these quotas."""
     return replace(admission, gates={id_: kept for id_, kept in admission.gates.items() if id_ not in gate_ids})

@@ -82,7 +82,8 @@ def is_good(job: Job) -> bool | None:
 def record_outcome(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool | None
 ) -> RecordedOutcome:
-    """Counts an ended job at the breakers of its type. The admission state must already have released the job's slot.
+    """Returns the admission state after counting an ended job at the breakers of its type. The job's slot must already
+    be released.
 
     `good` is the result of `is_good`. A job that was not active is not counted.
     """

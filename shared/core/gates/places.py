@@ -227,8 +227,8 @@ def decide_dependent(
 def admit_or_queue(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime
 ) -> tuple[AdmissionState, Place]:
-    """Decides on a job whose rows exist and whose `Place` is ARRIVING or OFF: admits it, or adds it to its queue.
-    Raises QueueFull.
+    """Admits a job whose rows exist and whose `Place` is ARRIVING or OFF, or adds the job to its queue. Returns the
+    admission state and the `Place`. Raises QueueFull.
     """
     if place.uncounted:
         admission, place = replace(admission, staged=admission.staged + 1), replace(place, uncounted=False)
@@ -246,7 +246,9 @@ def admit_or_queue(
 
 
 def release(admission: AdmissionState, place: Place) -> AdmissionState:
-    """Releases the slot, or the queue position and staged count, of a job that ended or was withdrawn."""
+    """Returns the admission state without the slot, or without the queue position and staged count, of a job that ended
+    or was withdrawn.
+    """
     if place.state is PlaceState.ENDED or place.uncounted:
         return admission
     if place.state is PlaceState.ADMITTED:

@@ -53,12 +53,14 @@ def set_queue(admission: AdmissionState, number: int, queue: WaitingQueue) -> Ad
 
 
 def add_waiting(admission: AdmissionState, number: int, queue: WaitingQueue, rank: int) -> AdmissionState:
-    """Adds a job of that rank to the queue."""
+    """Returns the admission state after adding a job of that rank to the queue."""
     return set_queue(admission, number, lengthen(queue, rank))
 
 
 def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
-    """Removes a job from the queue, and the queue if it becomes empty."""
+    """Returns the admission state after removing a job from the queue, and without the queue if the queue becomes
+    empty.
+    """
     queue = admission.queues.get(number)
     if queue is None:
         return admission
@@ -68,14 +70,14 @@ def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
 
 
 def remove_staged(admission: AdmissionState) -> AdmissionState:
-    """Subtracts one staged job."""
+    """Returns the admission state after subtracting one staged job."""
     return replace(admission, staged=max(0, admission.staged - 1))
 
 
 def admit_from_queue(
     admission: AdmissionState, directory: Directory, number: int, candidate: Candidate, now: datetime
 ) -> AdmissionState:
-    """Makes a waiting job of the queue active."""
+    """Returns the admission state after a waiting job of the queue becomes active."""
     return remove_staged(admit_candidate(remove_waiting(admission, number), directory, candidate, now))
 
 

@@ -54,7 +54,9 @@ def _trigger(record: Record, kind: ControlKind) -> JobTrigger:
 
 
 def _shift_clocks(record: Record, now: datetime) -> Record:
-    """Adds the PAUSED time to backoffs and total times (R10), since the job's clocks were stopped."""
+    """Returns the record with the PAUSED time added to backoffs and total times (R10), since the job's clocks were
+    stopped.
+    """
     paused_at = record.job.paused_at
     if paused_at is None:
         return record

@@ -100,7 +100,9 @@ def plan_redrive(
 
 
 def mark_redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
-    """Adds the EVENT of the redrive and `redriven_by` to the old job. Nothing else of an ended job changes."""
+    """Adds the EVENT of the redrive and `redriven_by` to the old job. The outcome is IGNORED if `redriven_by` already
+    names the new job. The outcome is REFUSED if the old job cannot be redriven, or if another job redrives the old job.
+    """
     if (why := not_redrivable(record)) is not None:
         return refuse(record, why)
     if record.job.redriven_by is not None:

@@ -85,7 +85,7 @@ def _find_rejection(record: Record, step: Step | None, reply: Reply, provenance:
 
 
 def _revive(step: Step) -> Step:
-    """Removes the timeout of a revived attempt from the failures that select the backoff (R7)."""
+    """Returns the step without the timeout of a revived attempt in the failures that select the backoff (R7)."""
     if step.retry_cause is FailureCause.ACK_TIMEOUT:
         return replace(step, ack_failures=step.ack_failures - 1)
     if step.retry_cause is FailureCause.LEASE_EXPIRED:
@@ -231,7 +231,9 @@ def _apply_success(
 
 
 def _apply_ack(record: Record, provenance: Provenance) -> Record:
-    """Records that a service acknowledged the job, by an ACK or by a reply that arrived before the ACK (R6)."""
+    """Returns the record in which a service acknowledged the job, by an ACK or by a reply that arrived before the ACK
+    (R6).
+    """
     return move_job(record, JobTrigger.ACKED, provenance, first_ack_at=record.job.first_ack_at or provenance.at)
 
 
