@@ -325,7 +325,7 @@ def _failed(running: Record, story: _Story) -> Record:
 
 
 def _incidents(failed: Record) -> JsonObject:
-    """Returns incidents of the job, for a story in which all attempts timed out and an operator resolved the
+    """Returns incidents of the job, for a case in which all attempts timed out and an operator resolved the
     incident.
     """
     found = incident_of(failed.with_job(error_code="ATTEMPTS_EXHAUSTED", error_message="no ACK within 30 s").job)
