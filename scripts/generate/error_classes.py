@@ -62,8 +62,8 @@ _CLASSES = (
         "Limit reached",
         frozenset({"429"}),
         "Yes, after `Retry-After` seconds",
-        "Send the same request again. If the error repeats, ask an operator for a higher quota, or set "
-        "`LUCIUS_OVERFLOW=stage` to let jobs wait.",
+        "Send the same request again. If the error repeats, ask an operator for a higher quota, or for "
+        "`LUCIUS_OVERFLOW=stage`, with which jobs wait.",
     ),
     _Class(
         "Unavailable",
