@@ -35,7 +35,8 @@ class AccessSettings:
         form.lifetime,
         "30",
         help="Retention of blobs in the workspace in days, from the last write. 0 means unlimited. The storage "
-        "account deletes the blobs. The template's parameter `workspaceRetentionDays` sets both",
+        "account deletes the blobs. The template's parameter `workspaceRetentionDays` sets this setting and the rule "
+        "of the storage account",
     )
     public_url: str | None = setting(
         "LUCIUS_PUBLIC_URL",

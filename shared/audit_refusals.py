@@ -10,13 +10,13 @@ from shared.refusals import Refused
 
 
 class AuditOff(Refused, status=404):
-    """Signed heads are disabled: `LUCIUS_AUDIT_KEY` is unset, or `LUCIUS_EVENTS` is `off`. An operator must change the
-    setting.
+    """Signed heads are disabled: `LUCIUS_AUDIT_KEY` is unset, or `LUCIUS_EVENTS` is `off`. An operator must change one
+    of these settings.
     """
 
     text = (
         "signed heads are disabled in this deployment: LUCIUS_AUDIT_KEY is unset, or LUCIUS_EVENTS=off; an operator "
-        "must change the setting"
+        "must change one of these settings"
     )
 
 

@@ -225,7 +225,8 @@ class BulkLimit(Refused, status=409):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the tenant has {limit} running bulk operations, the maximum; wait until an operation ends, or cancel it"
+            f"the tenant has {limit} running bulk operations, the maximum; wait until an operation ends, or cancel an "
+            "operation"
         )
 
 

@@ -286,8 +286,8 @@ def hosts(value: str) -> frozenset[str]:
         return frozenset(listed_host(each.lower()) for each in texts(value))
     except ValueError:
         raise ValueError(
-            "must be HOST, HOST:PORT or HOST:*, separated by commas, an IPv6 address in brackets. TENANT@ can precede "
-            "a host"
+            "must be a list of HOST, HOST:PORT or HOST:*, separated by commas, with IPv6 addresses in brackets. "
+            "TENANT@ can precede a host"
         ) from None
 
 

@@ -114,7 +114,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_TRACE_RATIO",
         form.optional(form.share),
         help="Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed "
-        "attempts, log records and metrics are always sent. Default: `OTEL_TRACES_SAMPLER`, else all",
+        "attempts, log records and metrics are always sent. Default: the sampler of `OTEL_TRACES_SAMPLER`, else 1",
     )
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.days, "7", help="Retention of public events in feeds, in days", tuning=True

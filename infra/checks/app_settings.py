@@ -76,10 +76,10 @@ def check(snapshot: Snapshot) -> list[Finding]:
 
 def _wrong(name: str, *, on_flex: bool) -> str | None:
     if name in _PREMIUM_ONLY and on_flex:
-        return f"{name} is refused on Flex Consumption"
+        return f"{name}: Flex Consumption refuses this setting; remove it"
     if name.lower().startswith(_DURABLE.lower()):
-        return f"{name}: the scale controller reads durableTask in host.json only"
+        return f"{name}: the scale controller reads only host.json; set durableTask there"
     if name.startswith(_HOST_JSON):
         documented = host_json.documented(tuple(name.removeprefix(_HOST_JSON).split("__")))
-        return None if documented else f"{name} is not a documented key of host.json"
-    return None if name in known() else f"{name} is not read by the app or the platform"
+        return None if documented else f"{name} is not a documented key of host.json; correct the name"
+    return None if name in known() else f"{name}: neither the app nor the platform reads this setting; remove it"

@@ -27,7 +27,8 @@ def check(snapshot: Snapshot) -> list[Finding]:
         if each.type == "Microsoft.Web/sites" and snapshot.on_flex:
             refused = sorted(REFUSED & set(each.get("properties.siteConfig") or {}))
             found += [
-                snapshot.finding("flex", each, f"siteConfig.{name} is refused on Flex Consumption") for name in refused
+                snapshot.finding("flex", each, f"siteConfig.{name}: Flex Consumption refuses this property; remove it")
+                for name in refused
             ]
         if (reason := _again(each)) is not None:
             found.append(snapshot.finding("again", each, reason))
@@ -44,7 +45,7 @@ def _again(resource: Resource) -> str | None:
     ):
         return "must have the property etag: '*'; without etag, a second deployment gets 409"
     if resource.type == "Microsoft.Network/virtualNetworks" and resource.get("properties.subnets") is not None:
-        return "a list of subnets deletes the subnets of others; declare each as a resource"
+        return "must have no list of subnets, because it deletes all other subnets; declare each subnet as a resource"
     if resource.type == "Microsoft.Authorization/roleAssignments":
         # the id of a principal that the deployment creates is an expression
         principal = str(resource.get("properties.principalId")).strip("[]")

@@ -48,13 +48,17 @@ class ProblemCode(StrEnum):
         400,
         "`cursor`, `after` or `Last-Event-ID` is not a cursor from a response. Send the cursor of the last response.",
     )
-    DATA_LOST = "DATA_LOST", 410, "A stored part of the job or message is gone. Only an operator can restore the part."
+    DATA_LOST = (
+        "DATA_LOST",
+        410,
+        "A stored part of the job or rejected message is gone. Only an operator can restore the part.",
+    )
     DATE_INVALID = "DATE_INVALID", 400, "`date` is not a UTC date as YYYY-MM-DD."
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
         409,
-        "A dependency of the job no longer exists, or did not succeed and was not redriven. Redrive the dependency "
-        "that `detail` names first, or set `ignoreDependencies`.",
+        "A dependency of the job no longer exists, or did not succeed and was not redriven. First redrive the "
+        "dependency that `detail` names, or set `ignoreDependencies`.",
     )
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
@@ -96,12 +100,12 @@ class ProblemCode(StrEnum):
     NOT_READY = (
         "NOT_READY",
         503,
-        "A dependency of the app does not respond; `dependencies` has the name and the time of the fault.",
+        "A dependency of the app does not respond; `dependencies` has the dependency's name and the time of the fault.",
     )
     NOT_STORABLE = (
         "NOT_STORABLE",
         400,
-        "The ledger cannot store a value of the request. Change the values of the request.",
+        "The ledger cannot store a value of the request. Send a request without that value.",
     )
     OUTCOME_INVALID = "OUTCOME_INVALID", 400, "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."
     PARAMETER_UNKNOWN = (

@@ -118,7 +118,9 @@ def _azure_monitor(environ: Mapping[str, str], resource: Any) -> None:
             **sampled,
         )
     except ValueError:
-        raise SettingsError(f"{_APPLICATION_INSIGHTS} is not a connection string of Application Insights") from None
+        raise SettingsError(
+            f"{_APPLICATION_INSIGHTS} is not a connection string of Application Insights; correct the setting"
+        ) from None
 
 
 def _otlp(resource: Any) -> None:

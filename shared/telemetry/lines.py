@@ -51,8 +51,8 @@ class Line(NamedTuple):
 _I, _W = "INFO", "WARNING"
 
 LINES: tuple[Line, ...] = (
-    Line("JOB_CREATED", _I, "A job's rows were written"),
-    Line("PRIORITY_CHANGED", _I, "A waiting job got another priority and position in the queue"),
+    Line("JOB_CREATED", _I, "Created a job"),
+    Line("PRIORITY_CHANGED", _I, "A caller changed the priority and queue position of a waiting job"),
     Line("ATTEMPT_RECORDED", _I, "A step became INITIATED with a new attempt and lease"),
     Line("LEASE_RENEWED", _I, "An attempt got a new lease; the app sends the directive again"),
     Line("PUBLISH_FAILED", _I, "Could not send a directive to Service Bus; a WARNING has the error"),
@@ -77,7 +77,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "INCIDENT_OPENED",
         _W,
-        "Opened an incident of a breaker, a silent service or an unreadable row; needs an operator; `reason` has the "
+        "Opened an incident of a breaker, a silent service or an unreadable row; needs an operator. `reason` has the "
         "code",
     ),
     Line(
@@ -108,7 +108,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "RELIST_FAILED",
         _W,
-        "Could not survey all active jobs or dead letters; retried by the next sweep",
+        "Could not read all active jobs or dead letters; retried by the next sweep",
     ),
     Line("CLEAR_FAILED", _W, "Could not archive or clear an ended job; retried by a later sweep"),
     Line("MESSAGE_REJECTED", _W, "A message that no job can accept was moved to the rejected messages"),
@@ -151,7 +151,11 @@ LINES: tuple[Line, ...] = (
     Line(
         "DIRECTORY_UNREAD", _W, "Could not read the list of tenants with quotas; the last copy is valid for 5 minutes"
     ),
-    Line("LOG_UNPRUNED", _W, "Could not remove old log entries or incidents; retried on the next day"),
+    Line(
+        "LOG_UNPRUNED",
+        _W,
+        "Could not remove old log entries or incidents; retried on the next day by the timer `prune`",
+    ),
     Line("LOGS_PRUNED", _I, "Removed old log entries and incidents; `count` has the number of rows"),
     Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists omit the row; `row` has the key"),
     Line(
@@ -206,8 +210,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "HEADS_UNCHECKED",
         _W,
-        "Could not check whether a job's or a tenant's heads are recorded; checked again by the next request for heads "
-        "and by the hourly timer `prune`",
+        "Could not check that all heads of a job or tenant are recorded; retried by the timer `prune` and by the next "
+        "request for heads",
     ),
     Line(
         "SIGNING_FAILED",
@@ -215,13 +219,13 @@ LINES: tuple[Line, ...] = (
         "LUCIUS_AUDIT_KEY is missing or does not sign; jobs continue, but heads and anchors wait for an operator",
     ),
     Line("ANCHORED", _I, "Wrote the anchor of a day; `count` has the number of tenants"),
-    Line("ANCHOR_WAITS", _I, "A day's anchor waits for heads of `count` tenants; retried in the next hour"),
+    Line("ANCHOR_WAITS", _I, "A day's anchor waits for heads of `count` tenants; retried by the hourly timer `prune`"),
     Line(
         "ANCHOR_INCOMPLETE",
         _W,
         "Wrote a day's anchor, which marks the heads of `count` tenants as incomplete; needs an operator",
     ),
-    Line("ANCHOR_FAILED", _W, "Could not write a day's anchor; retried in the next hour"),
+    Line("ANCHOR_FAILED", _W, "Could not write a day's anchor; retried by the hourly timer `prune`"),
     Line(
         "TABLES_EXPORTED",
         _I,
@@ -230,10 +234,10 @@ LINES: tuple[Line, ...] = (
     Line(
         "EXPORT_FAILED",
         _W,
-        "Could not export the tables; retried in the next hour. Needs an operator if the warning repeats",
+        "Could not export the tables; retried by the hourly timer `prune`. Needs an operator if the warning repeats",
     ),
     Line("FEEDS_PRUNED", _I, "Removed expired events from the feeds; the record has the number of events"),
-    Line("FEED_UNPRUNED", _W, "Could not remove a tenant's expired events; retried in the next hour"),
+    Line("FEED_UNPRUNED", _W, "Could not remove a tenant's expired events; retried by the hourly timer `prune`"),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),
     Line("DELIVERY_UNKNOWN", _W, "Unrecognized message on queue lucius-webhooks"),
     Line("DELIVERY_PUT_OFF", _W, "Could not read or write a delivery; retried by the sweeper"),
@@ -242,7 +246,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "HOOK_SUSPENDED",
         _W,
-        "Deliveries to a webhook failed for a day without a success; the webhook's deliveries wait for a resume",
+        "Deliveries to a webhook failed for 24 hours without a success; the webhook's deliveries wait until a caller "
+        "resumes the webhook",
     ),
     Line("HOOKS_UNSEEN", _W, "Could not read a tenant's webhooks; retried by the next sweep"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),

@@ -143,7 +143,8 @@ METRICS: tuple[Metric, ...] = (
         "{action}",
         ("action",),
         "Actions of sweeps: repairs (`start, admit, restart, replace, raise, end, withdraw, close, hint`), clearing of "
-        "ended jobs (`purge, drop, archive, remove`) and `skip`. The next sweep retries `failed`",
+        "ended jobs (`purge, drop, archive, remove`) and `skip`. The next sweep retries repairs that are counted as "
+        "`failed`",
     ),
     Metric("audit_signing_failures_total", _C, "{signature}", (), "Heads and anchors that the key did not sign"),
     Metric(
@@ -191,7 +192,7 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "{hook}",
         (),
-        "Webhooks suspended after a day of failed deliveries without a success; each sweeper counts its own tenants",
+        "Webhooks suspended after 24 hours of failed deliveries without a success; each sweeper counts its own tenants",
     ),
     Metric(
         "webhook_oldest_seconds",

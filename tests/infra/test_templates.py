@@ -87,7 +87,7 @@ def test_a_changed_template_shows_in_its_snapshot(evaluated: dict[str, Snapshot]
     ("site", "sku", "found"),
     [
         ({}, "FC1", []),
-        ({"ftpsState": None}, "FC1", ["siteConfig.ftpsState is refused on Flex Consumption"]),
+        ({"ftpsState": None}, "FC1", ["siteConfig.ftpsState: Flex Consumption refuses this property; remove it"]),
         ({"ftpsState": "Disabled"}, "EP1", []),
     ],
 )

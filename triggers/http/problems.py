@@ -55,10 +55,11 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
         ProblemCode.__members__.get(error.reason, ProblemCode.REPLY_INVALID), error.detail
     ),
     errors.LedgerRefused: _fault(
-        ProblemCode.NOT_STORABLE, "the ledger cannot store a value of this request; change the values"
+        ProblemCode.NOT_STORABLE, "the ledger cannot store a value of the request; send a request without that value"
     ),
     errors.DataLost: _fault(
-        ProblemCode.DATA_LOST, "a stored part of the job or message is gone; only an operator can restore the part"
+        ProblemCode.DATA_LOST,
+        "a stored part of the job or rejected message is gone; only an operator can restore the part",
     ),
     errors.Undecodable: _unavailable(
         "a stored row is invalid, or from a later release; repeat the request, and report the correlation_id if the "

@@ -33,7 +33,7 @@ class HookState(StrEnum):
     DISABLED = "DISABLED"
     """A caller disabled the webhook, or its endpoint returned 410. The webhook never gets events of this time."""
     SUSPENDED = "SUSPENDED"
-    """Deliveries failed for a day without a success. Events wait until an operator resumes the webhook."""
+    """Deliveries failed for 24 hours without a success. Events wait until a caller resumes the webhook."""
 
 
 @dataclass(frozen=True, kw_only=True)
