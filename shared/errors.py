@@ -54,9 +54,9 @@ class OtherStoreVersion(LedgerUnavailable):
 
     def __init__(self, found: object, needed: int) -> None:
         super().__init__(
-            f"the ledger's tables are of version {found}, and this release needs {needed}: on a laptop `make reset` "
-            "clears the tables; elsewhere, set new names in LUCIUS_LEDGER_TABLE, LUCIUS_INDEX_TABLE, "
-            "LUCIUS_TENANTS_TABLE and LUCIUS_REJECTED_TABLE"
+            f"the ledger's tables have version {found}, but this release needs version {needed}; on a laptop, run "
+            "`make reset`, which clears the tables. In a deployment, set new names in LUCIUS_LEDGER_TABLE, "
+            "LUCIUS_INDEX_TABLE, LUCIUS_TENANTS_TABLE and LUCIUS_REJECTED_TABLE"
         )
 
 

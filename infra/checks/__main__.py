@@ -31,12 +31,14 @@ def check(root: Path, *, write: bool = False) -> list[Finding]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.checks", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="also write the snapshots; without bicep, print a notice")
-    parser.add_argument("--all", action="store_true", help="also the package, started on Python 3.12")
+    parser.add_argument(
+        "--write", action="store_true", help="also write the snapshots; if bicep is missing, print a notice"
+    )
+    parser.add_argument("--all", action="store_true", help="also check the package, started on Python 3.12")
     arguments = parser.parse_args()
     try:
         if arguments.write and find() is None:
-            print(f"{committed.FOLDER}: not written, because bicep is missing: {INSTALL}", file=sys.stderr)
+            print(f"{committed.FOLDER}: not written, because bicep is missing; run {INSTALL}", file=sys.stderr)
             return 0
         found = check(ROOT, write=arguments.write)
         if arguments.all:

@@ -49,4 +49,8 @@ def _log(criterion: dict[str, Any]) -> list[str]:
     except kql.UnreadableQuery as unread:
         return [str(unread)]
     named = [criterion["metricMeasureColumn"], *_dimensions(criterion)]
-    return [f"its query returns no {name}" for name in named if query.output is None or name not in query.output]
+    return [
+        f"the query of the alert returns no column {name}"
+        for name in named
+        if query.output is None or name not in query.output
+    ]

@@ -57,7 +57,7 @@ class Compiler:
         if program is None:
             named = os.environ.get("BICEP")
             missing = f"BICEP is {named}, which is not a program" if named else "bicep is not on PATH"
-            raise CheckFailed(f"{missing}: {INSTALL}")
+            raise CheckFailed(f"{missing}; run {INSTALL}")
         self._home = tempfile.TemporaryDirectory(prefix="bicep-")
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": self._home.name, **_ENVIRONMENT}
         try:
@@ -75,7 +75,7 @@ class Compiler:
         try:
             version = self._call("version")["version"]
             if version != VERSION:
-                raise CheckFailed(f"{program} is version {version}, not {VERSION}: {INSTALL}")
+                raise CheckFailed(f"{program} is version {version}, not {VERSION}; run {INSTALL}")
         except CheckFailed:
             self.close()
             raise

@@ -51,7 +51,7 @@ def _app(app: Resource, prefix: str) -> list[str]:
     if {stages.get(each) for each in outside} != {"None"}:
         reasons.append("the code of the app must not get tokens of the identity that pulls images and counts messages")
     if sorted(stages.values()) != ["Main", "None"] or not all("identity" in each for each in pulls):
-        reasons.append("needs two identities: one of its own, and one of Container Apps")
+        reasons.append("needs two identities: its own identity, and the identity that Container Apps uses")
     return reasons
 
 
@@ -64,10 +64,10 @@ def _rule(rule: dict[str, Any]) -> list[str]:
     for name, each in _PARAMETERS.items():
         value = metadata.get(name)
         if value is None and not each.get("optional") and "default" not in each:
-            reasons.append(f"the scaler needs {name}")
+            reasons.append(f"the scaler needs the parameter {name}")
         if value is not None and value not in each.get("allowedValue", [value]):
             reasons.append(f"{name} must be one of {', '.join(each['allowedValue'])}")
     # with an identity, no connection string names the namespace (azure_servicebus_scaler.go)
     if not metadata.get("namespace"):
-        reasons.append("a rule by identity needs namespace")
+        reasons.append("the scaler needs the parameter namespace, because the rule uses an identity")
     return reasons

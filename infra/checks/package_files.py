@@ -76,7 +76,7 @@ def _workflows(root: Path) -> Iterator[Finding]:
             named = [] if line.lstrip().startswith("#") else _PATH.findall(line)
             for each in named:
                 if not (root / each).exists():
-                    yield Finding(path, number, "path", f"there is no {each}")
+                    yield Finding(path, number, "path", f"path not found: {each}")
 
 
 def _scripts(root: Path) -> Iterator[Finding]:

@@ -24,8 +24,8 @@ def python312() -> Path:
     found = find_python312()
     if found is None:
         raise CheckFailed(
-            "python3.12 not found; the check of the package needs the deployed version: put it "
-            "on PATH (uv python install 3.12; or pyenv install 3.12; or apt-get install python3.12)"
+            "python3.12 not found; put python3.12, the deployed version, on PATH (uv python install 3.12, "
+            "pyenv install 3.12 or apt-get install python3.12)"
         )
     return found
 

@@ -108,7 +108,7 @@ def is_text(char: str) -> bool:
 def _check_plain(claimed: object, claim: str) -> str:
     if (tenant := plain_tenant(claimed)) is None:
         reserved = " ".join(RESERVED_TENANTS)
-        raise TenantMissing(f"its claim {claim} must be plain text other than the reserved names {reserved}")
+        raise TenantMissing(f"claim {claim} must be plain text other than the reserved names {reserved}")
     return tenant
 
 
@@ -121,6 +121,6 @@ def _leaves_groups_out(claims: Mapping[str, Any]) -> bool:
 def _check_is_not_everybodys(claims: Mapping[str, Any], claim: str) -> None:
     """Raises TenantMissing for a public client, whose id is the same for all its callers."""
     if known := next((name for id_ in values_of(claims.get(claim)) if (name := public_client(id_))), None):
-        raise TenantMissing(f"its claim {claim} is the id of {known}, a public client; {_OTHER_WAYS}")
+        raise TenantMissing(f"claim {claim} is the id of {known}, a public client; {_OTHER_WAYS}")
     if claim in APP_CLAIMS and any(str(claims.get(proof)) == "0" for proof in _PROOF_CLAIMS):
-        raise TenantMissing(f"its claim {claim} is the id of a public client; {_OTHER_WAYS}")
+        raise TenantMissing(f"claim {claim} is the id of a public client; {_OTHER_WAYS}")

@@ -30,7 +30,7 @@ class AuditBundle(Response):
     steps: list[dict[str, Any]]
     """The STEP rows."""
     events: list[dict[str, Any]]
-    """The EVENT rows, from the first."""
+    """The EVENT rows, oldest first."""
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
     """SHA-256 over the canonical JSON (RFC 8785) of all other fields."""
 

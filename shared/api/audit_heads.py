@@ -26,7 +26,7 @@ class DsseEnvelope(Response):
 
     payloadType: Literal["application/vnd.in-toto+json"]
     payload: str
-    """The statement, canonical JSON (RFC 8785), in base64."""
+    """Statement as canonical JSON (RFC 8785), in base64."""
     signatures: list[DsseSignature]
 
 

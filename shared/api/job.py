@@ -141,7 +141,7 @@ class Step(Response):
     result_ref: Reference | None
     """URI of the step's output."""
     result: StepResult | None
-    """Other content of the current attempt's RESULT. Null if there is none."""
+    """Other content of the current attempt's RESULT. Null if the RESULT has no other content."""
     carried: bool
     """`true` if the result comes from the job that this job redrives. The step does not run in this job."""
     last_error_code: str | None

@@ -245,7 +245,7 @@ class Delivery(Response):
     DELIVERED deliveries. LUCIUS does not retry DEAD deliveries."""
     tries: int
     due_at: Instant | None
-    """Time of the next attempt. Null if the delivery waits for its webhook, or has ended."""
+    """Time of the next attempt. Null if the delivery waits until its webhook is resumed, or has ended."""
     ended_at: Instant | None
     tried_at: Instant | None
     status: int | None

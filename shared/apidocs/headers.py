@@ -51,7 +51,8 @@ HEADERS: JsonObject = {
         "Path of the job, if the body is a job.", required=False, pattern=r"^/v1/jobs/[A-Za-z0-9_-]+$"
     ),
     "Preference-Applied": _header(
-        "Maximum number of seconds that the server waits for the job to end (RFC 7240). Absent without a wait.",
+        "Maximum number of seconds that the server waits for the job to end (RFC 7240). Absent if no `wait` is in "
+        "effect.",
         required=False,
         pattern="^wait=([0-9]|1[0-9]|20)$",
     ),

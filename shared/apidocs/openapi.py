@@ -65,8 +65,8 @@ _AUTHENTICATION = {
         "bearerFormat": "JWT",
         "description": (
             "An access token of the configured issuer. The scopes (`scp`, `scope`) or roles (`roles`) of the token "
-            "grant access:\n\n- `orch:read` reads\n- `orch:operate` submits, controls and redrives\n- `orch:quota` "
-            "sets limits\n- `orch:audit` reads signed heads and anchors\n- `orch:admin`, as a role only, is for admin "
+            "grant access:\n\n- `orch:read`: read\n- `orch:operate`: submit, control and redrive\n- `orch:quota`: "
+            "set limits\n- `orch:audit`: read signed heads and anchors\n- `orch:admin`, as a role only: use admin "
             "routes and rejected messages\n\nA request for a job of another tenant returns 404. A request that names "
             "another tenant returns 403. The role `orch:all-tenants:read` removes this restriction for reading, and "
             "`orch:all-tenants:operate` for changing jobs.\n\nTo get a token on a laptop, run `make up AUTH=1`, then "

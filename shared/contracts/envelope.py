@@ -54,7 +54,7 @@ RESERVED_TENANTS = {
 
 def _free_name(value: str) -> str:
     if (meaning := RESERVED_TENANTS.get(name := value.strip().lower())) is not None:
-        raise ValueError(f"must not be {name}: it means {meaning}")
+        raise ValueError(f"must not be {name}, which means {meaning}")
     return value
 
 

@@ -140,8 +140,8 @@ class JobFilter:
     correlation_id: str | None = _parameter(TEXT, "Jobs with this correlation id.")
     archived: bool | None = _parameter(
         _FLAG,
-        "`true`: only archived jobs; not with `idempotency_key` or `correlation_id`. Default: only jobs that are not "
-        "archived.",
+        "`true`: only archived jobs. Cannot be combined with `idempotency_key` or `correlation_id`. Default: only jobs "
+        "that are not archived.",
     )
 
     def __post_init__(self) -> None:

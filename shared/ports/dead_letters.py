@@ -16,11 +16,11 @@ class LetterState(StrEnum):
     """The state of a failed job's dead letter, in its LIST row."""
 
     LISTED = "LISTED"
-    """Its DEAD row is there."""
+    """The job has a DEAD row."""
     REDRIVEN = "REDRIVEN"
-    """Another job took its place."""
+    """Another job redrives the job."""
     DISMISSED = "DISMISSED"
-    """An operator dismissed it."""
+    """An operator dismissed the dead letter."""
 
 
 def letter_at_end(job: Job) -> LetterState | None:

@@ -111,12 +111,12 @@ def _instant(id_: str) -> datetime:
     try:
         return _EPOCH + timedelta(milliseconds=_parts(id_)[0])
     except OverflowError:
-        raise ValueError("no such id") from None
+        raise ValueError("invalid id of a rejected message") from None
 
 
 def _parts(id_: str) -> tuple[int, str]:
     if (match := _ID.fullmatch(id_)) is None:
-        raise ValueError("no such id")
+        raise ValueError("invalid id of a rejected message")
     return int(match[1]), match[2]
 
 

@@ -336,7 +336,7 @@ def test_the_drill(screens: Screens, scene: Scene, api: Live) -> None:
     page.get_by_role("link", name="Overview").click()
 
     problem = page.locator(".problem").first
-    expect(problem).to_contain_text("ocr: no service has replied for 6 minutes, 2 directives wait.")
+    expect(problem).to_contain_text("ocr: no reply for 6 minutes, 2 directives wait.")
     expect(problem.get_by_role("time")).to_have_attribute("datetime", json.loads(body)["health"]["since"])
     expect(problem).to_contain_text("They continue when the service replies, or fail at their time limit.")
     problem.get_by_role("link", name="Waiting jobs").click()

@@ -70,5 +70,7 @@ def test_azure_monitor_gets_spans_and_metrics_and_no_lines() -> None:
 
 def test_a_wrong_connection_string_stops_the_start_by_its_name() -> None:
     """One line names the setting and not its value, from the app and from a service, for each of two strings."""
-    line = "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights"
+    line = (
+        "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights; correct the setting"
+    )
     assert run(_REFUSED).splitlines() == [f"SettingsError: {line}"] * 4

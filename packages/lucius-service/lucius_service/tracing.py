@@ -66,7 +66,8 @@ def _exporter(*, azure_monitor: bool) -> SpanExporter:
         return AzureMonitorTraceExporter()
     except ValueError:
         raise SettingsError(
-            "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights"
+            "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights; correct the "
+            "setting"
         ) from None
 
 

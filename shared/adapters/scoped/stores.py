@@ -186,7 +186,7 @@ def sweeper_only(*names: str) -> Callable[[type[T]], type[T]]:
 
 
 def _sweeper_only() -> PermissionError:
-    return PermissionError("only a sweep of every tenant does this")
+    return PermissionError("only a sweep of every tenant calls this method")
 
 
 class _OverScopedTables:

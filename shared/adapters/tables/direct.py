@@ -134,7 +134,9 @@ class DirectAccount:
                 raise ValueError("a token requires an https endpoint")
             self._credential = _Token(credential)
         else:
-            raise ValueError("the direct transport takes an account's key or a credential: signed URLs need the sdk")
+            raise ValueError(
+                "LUCIUS_TABLE_TRANSPORT=direct needs an account key or a credential; use sdk for signed URLs"
+            )
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:

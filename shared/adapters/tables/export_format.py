@@ -102,8 +102,8 @@ async def read_manifest(files: Files, name: str) -> Manifest:
         values = json.loads(content)
         if (found := (values["format"], values["store_version"])) != (FORMAT, STORE_VERSION):
             raise ExportUnfit(
-                f"export {name} has format {found[0]} and store version {found[1]}, and this release reads {FORMAT} "
-                f"and {STORE_VERSION}: restore the export with the release that wrote the export"
+                f"export {name} has format {found[0]} and store version {found[1]}, but this release reads {FORMAT} "
+                f"and {STORE_VERSION}; restore the export with the release that wrote the export"
             )
         tables = [TablePart(**{**each, "parts": [Part(**part) for part in each["parts"]]}) for each in values["tables"]]
         dates = {

@@ -108,7 +108,7 @@ class TablesIncidents:
                 operations += _leaves(partition, decode_entity(_incident_of, entity), settlement, stays=stays)
             with contextlib.suppress(Conflict):
                 await rows.transact(operations)
-        raise Contended("the incident changed at every attempt")
+        raise Contended("the incident changed at every try")
 
     async def list_settled(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
         # none was opened after it was closed

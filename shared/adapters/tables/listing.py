@@ -147,7 +147,7 @@ class TablesLists:
             with contextlib.suppress(Conflict):
                 await self._rows.transact(operations)
                 return state
-        raise Contended("the job's LIST row changed at every attempt")
+        raise Contended("the job's LIST row changed at every try")
 
     async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Entity]:
         return await self._rows.first(between(encode_key(tenant), first, end), limit)

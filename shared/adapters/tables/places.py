@@ -83,7 +83,7 @@ def delete_freed(partition: str, freed: Freed) -> RowOperation:
 def decode_freed(entity: Entity) -> Freed:
     place = place_of(entity)
     if place is None:
-        raise ValueError("a FREED row without a place")
+        raise ValueError("a FREED row has no slot")
     return row_as(Freed, entity, place=place, is_placed=entity["is_placed"])
 
 

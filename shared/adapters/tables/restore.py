@@ -101,7 +101,7 @@ class Restore:
                 if role == "tenants" and (row["PartitionKey"], row["RowKey"]) == _SCHEMA:
                     continue
                 raise ExportUnfit(
-                    f"the table of the {role} is not empty: stop the app and delete the tables, or set new names in "
+                    f"the table of the {role} is not empty; stop the app and delete the tables, or set new names in "
                     "LUCIUS_*_TABLE"
                 )
         await tenants.write(put_row({**row_at(*_SCHEMA), "version": 0, "restores": manifest.name}))

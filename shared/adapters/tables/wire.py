@@ -155,7 +155,7 @@ def method_of(verb: str, options: Mapping[str, Any] = {}) -> str:
     if verb == "delete":
         return "DELETE"
     if verb not in ("update", "upsert"):
-        raise ValueError("no such operation")
+        raise ValueError("the operation must be delete, update or upsert")
     return {UpdateMode.MERGE: "PATCH", UpdateMode.REPLACE: "PUT"}[options.get("mode", UpdateMode.MERGE)]
 
 

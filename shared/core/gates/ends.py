@@ -153,6 +153,6 @@ def _explain_change(before: Breaker, after: Breaker) -> str:
             bad, calls = after.opened_by
             return f"{bad} of {calls} jobs failed"
         case BreakerState.HALF_OPEN:
-            return f"its cool-down of {before.cooldown_s} s is over"
+            return f"the cool-down of {before.cooldown_s} s is over"
         case BreakerState.CLOSED:
-            return "jobs succeeded after it opened, or none ended"
+            return "jobs succeeded after the breaker opened, or no job ended"

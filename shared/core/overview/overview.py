@@ -169,7 +169,7 @@ def _find_late_sweeper(overview: Overview) -> Iterator[HealthProblem]:
         yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"Sweeper: the last sweep ended {age(overview.at, overview.swept_at)} ago.",
-            consequence="Jobs continue, but lost messages are not detected, and the numbers here are old.",
+            consequence="Jobs continue, but lost messages are not detected, and the numbers are as of the last sweep.",
             since=overview.swept_at,
             kind=SubjectKind.SWEEPER,
             subject="sweeper",
@@ -188,7 +188,7 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Hea
         since = service.answered_at or service.waiting_since or service.silent_since
         yield HealthProblem(
             level=Level.CRITICAL,
-            sentence=f"{service.name}: no service has replied for {age(overview.at, since)}{waits}.",
+            sentence=f"{service.name}: no reply for {age(overview.at, since)}{waits}.",
             consequence="Its jobs wait. They continue when the service replies, or fail at their time limit.",
             since=since,
             **about,  # type: ignore[arg-type]

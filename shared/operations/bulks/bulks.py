@@ -125,7 +125,7 @@ async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
         is_purge = stored.bulk.action is BulkAction.PURGE
         return (await context.bulks.write(BulkWrite(before=stored, after=cancelled, releases_key=is_purge))).bulk
 
-    return await context.retry_on_conflict(cancel, "the bulk")
+    return await context.retry_on_conflict(cancel, "the bulk operation")
 
 
 async def bulk_items(
@@ -188,7 +188,7 @@ async def create_bulk(
         await context.bulks.create(bulk, slot=slot, key=known, work=work, items=items)
         return None
 
-    if (earlier := await context.retry_on_conflict(create, "a slot of the tenant's bulks")) is not None:
+    if (earlier := await context.retry_on_conflict(create, "a slot of the tenant's bulk operations")) is not None:
         return earlier, True
     telemetry.info("BULK_STARTED", bulk_id=bulk.bulk_id, tenant_id=bulk.tenant, action=bulk.action.value)
     await request_work(context, bulk)

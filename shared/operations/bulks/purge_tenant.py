@@ -139,7 +139,7 @@ async def _purge_job(context: Context, orchestrations: Orchestrations, bulk: Bul
         left = [each for each in instances(stored.record) if not await orchestrations.purge(each)]
         if left and context.clock.now() < (job.completed_at or job.updated_at) + _GIVE_UP_AFTER:
             for instance_id in left:
-                await orchestrations.terminate(instance_id, "the tenant of its job is purged")
+                await orchestrations.terminate(instance_id, "the tenant of the job is being purged")
             return _Job.HELD
         await _purge_index(context, job)
         try:

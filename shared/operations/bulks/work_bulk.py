@@ -221,7 +221,7 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
         tried = [each for each in tried if each.work.no in numbers]
         if not tried:
             return stored
-    raise Contended("the bulk operation changed at every attempt")
+    raise Contended("the bulk operation changed at every try")
 
 
 def _make_outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> BulkWrite:

@@ -196,7 +196,7 @@ async def _in_turn(
         except (Conflict, AlreadyExists) as lost:
             turn.is_behind = isinstance(lost, AlreadyExists)
             if race >= _MAX_RACES or context.clock.now() >= until:
-                raise Contended("the tenant's admission state changed at every attempt") from None
+                raise Contended("the tenant's admission state changed at every try") from None
             await _wait(context, race // _RACES_OF_A_WAIT)
         else:
             turn.is_behind = False

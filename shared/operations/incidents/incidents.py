@@ -109,7 +109,7 @@ async def raise_incident(
     Raises Contended, LedgerUnavailable, and ValueError for the kind of a job's incident.
     """
     if kind is IncidentKind.JOB:
-        raise ValueError("the end of a job opens its incident")
+        raise ValueError("only a failed job opens an incident of kind JOB")
 
     async def open_or_find() -> Incident:
         incident, entry = open_incident(

@@ -64,11 +64,11 @@ async def settle_rows(
     now = context.clock.now()
 
     async def look(row: IncidentRow) -> None:
-        subject, why = row.incident.subject, "work at the row was done since"
+        subject, why = row.incident.subject, "LUCIUS processed the row again"
         if subject not in fine:
             if not quiet_too or now - (row.entered_at or row.incident.opened_at) < SETTLED_AFTER:
                 return
-            why = f"nothing has failed at the row for {SETTLED_AFTER // timedelta(hours=1)} hours"
+            why = f"no fault of the row for {SETTLED_AFTER // timedelta(hours=1)} hours"
         with telemetry.tolerate(Exception, "INCIDENT_LATE", row=subject):
             await settle_incident(context, IncidentKind.ROW, subject, why)
             context.process.row_faults.note_success(subject)

@@ -63,7 +63,7 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
     now, heard = context.clock.now(), await context.answers.read()
     for service in sorted(service for service, known in heard.items() if known.has_answered_since):
         telemetry.info("SERVICE_ANSWERS", service=service)
-        await settle_incident(context, IncidentKind.SERVICE, service, "it replies again")
+        await settle_incident(context, IncidentKind.SERVICE, service, "the service replies again")
         await context.answers.mark(service, None)
     for service, attempt in sorted(out.items()):
         known = heard.get(service, Heard())

@@ -97,7 +97,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
         await context.process.usage_buffer.see(context.usage, record.job, now)
         await context.process.usage_buffer.write_refused(context.of_all_tenants.usage, now)
         return Created(stored, replayed=False, decision=reserved.decision)
-    raise Contended("the idempotency record of this request changed at every attempt")
+    raise Contended("the idempotency record of this request changed at every try")
 
 
 def validate_request(context: Context, envelope: Envelope, correlation_id: str | None = None) -> ValidRequest:
@@ -163,7 +163,7 @@ def _check_callbacks(context: Context, envelope: Envelope) -> None:
         except HookUrlRefused as refused:
             raise HookUrlRefused(refused.why, f"callback_urls.{name}") from None
         if hosts[host] > MAX_CALLBACKS_OF_HOST:
-            why = f"is one URL too many for its host: at most {MAX_CALLBACKS_OF_HOST} callback URLs can name a host"
+            why = f"must not be one of more than {MAX_CALLBACKS_OF_HOST} callback URLs of the same host"
             raise HookUrlRefused(why, f"callback_urls.{name}")
 
 

@@ -85,7 +85,7 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
             job_id,
             job.status,
             "dismiss",
-            f"is {job.status} or redriven, so it is not a dead letter",
+            f"is {job.status}, and only a FAILED_FINAL job that was not redriven is a dead letter",
         )
     now, reason = context.clock.now(), origin.reason or ""
     settlement = Settlement(state=IncidentState.DISMISSED, actor=origin.actor, reason=reason, at=now)
@@ -108,7 +108,7 @@ async def end_dead_letter(context: Context, job: Job, state: LetterState, settle
     """
     found = await context.index.end_dead_letter(job, state, settlement)
     if found is None:
-        raise Contended(f"the end of job {job.job_id} is not in the lists yet")
+        raise Contended(f"job {job.job_id} has ended, but the lists do not show this state yet")
     await leave_open(context, job)
     return found
 

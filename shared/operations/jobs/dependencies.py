@@ -74,7 +74,7 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
         (failed if is_over else found).append(last.job_id if last is not None else named)
     if failed and job.on_dependency_failure == "fail":
         detail = (
-            f"cannot redrive job {job.job_id}: dependencies did not succeed or do not exist: {', '.join(failed)}; "
+            f"cannot redrive job {job.job_id}: dependencies {', '.join(failed)} did not succeed or do not exist; "
             "redrive these dependencies first, or set ignoreDependencies"
         )
         raise NotRedrivable(Reason.DEPENDENCY_FAILED, detail)

@@ -79,7 +79,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
         if again is None:
             return stored
         stored = again
-    raise Contended("the job moved while its place followed")
+    raise Contended("the job changed at every try to move the job in the waiting queue")
 
 
 async def _move(

@@ -32,7 +32,7 @@ async def read_history(context: Context, job_id: str) -> tuple[Record, list[Even
     while len(events) < head:
         page = await context.ledger.events(job_id, after_seq=len(events), limit=min(_PAGE, head - len(events)))
         if not page:
-            raise LedgerUnavailable(f"the events of job {job_id} are not all there")
+            raise LedgerUnavailable(f"events of job {job_id} are missing")
         events += page
     return record, events
 

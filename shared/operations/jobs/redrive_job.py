@@ -90,7 +90,7 @@ async def _redrive(
             linked = await _link(context, orchestrations, old, stored, origin)
             await notify(context, orchestrations, tenant, reserved.entered)
             return Created(linked, replayed=False, decision=reserved.decision)
-    raise Contended("the idempotency record of this redrive changed at every attempt")
+    raise Contended("the idempotency record of this redrive changed at every try")
 
 
 def _references(record: Record) -> dict[str, Ref]:

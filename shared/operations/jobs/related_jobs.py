@@ -40,7 +40,7 @@ async def dependants_of(context: Context, job: Job, *, after: str | None, limit:
     """
     position = after or _WAITING
     if not position.startswith((_WAITING, _FAILED)):
-        raise ValueError("no position")
+        raise ValueError("invalid position")
     found: list[str] = []
     if position.startswith(_WAITING):
         past = position.removeprefix(_WAITING)

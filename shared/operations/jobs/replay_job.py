@@ -96,7 +96,7 @@ async def _replay(
             started = await _start(context, orchestrations, original, stored, origin)
             await notify(context, orchestrations, tenant, reserved.entered)
             return Created(started, replayed=False, decision=reserved.decision)
-    raise Contended("the idempotency record of this replay changed at every attempt")
+    raise Contended("the idempotency record of this replay changed at every try")
 
 
 async def _read_original(context: Context, job_id: str) -> _Original:

@@ -60,7 +60,7 @@ async def transition(
         except Conflict:
             await context.wait_after_conflict(conflicts)
             if (again := await context.ledger.read(job_id)) is None:
-                raise JobVanished(f"job {job_id} vanished between two reads") from None
+                raise JobVanished(f"job {job_id} was deleted between two reads") from None
             stored = again
             if known := await context.ledger.find_event(job_id, origin.cause_id):
                 return await _repeat(context, stored, outcome, known, orchestrations)

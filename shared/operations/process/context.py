@@ -131,7 +131,7 @@ class Context(Stores):
                 await self.wait_after_conflict(conflicts - 1)
             with suppress(Conflict, AlreadyExists):
                 return await act()
-        raise Contended(f"{subject} changed at every attempt")
+        raise Contended(f"{subject} changed at every try")
 
     async def wait_after_conflict(self, conflicts: int) -> None:
         """Waits a random time after conflict number `conflicts` (from 0). The maximum is 20 ms after conflict 0, and

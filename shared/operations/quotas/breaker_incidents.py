@@ -53,7 +53,7 @@ async def keep_incident(context: Context, state: GateState) -> None:
     if known is None:
         await _make(context, state)
     if not is_open:
-        await settle_incident(context, IncidentKind.BREAKER, gate.id, "it has closed")
+        await settle_incident(context, IncidentKind.BREAKER, gate.id, "the breaker has closed")
 
 
 async def _make(context: Context, state: GateState) -> None:

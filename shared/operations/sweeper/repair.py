@@ -273,7 +273,7 @@ async def _catch_up(
     """
     record = stored.record
     if any(_may_have_died(step, record.job, report) for step in overdue):
-        raise BusUnavailable("its RESULT may be a dead letter of its lane")
+        raise BusUnavailable("the RESULT of the attempt can be a dead letter of the lane")
     waiting = [await _waiting_for(orchestrations, record, step, instance) for step in overdue]
     looks: dict[str, tuple[int, int]] = {}
     for step, (_, shown) in zip(overdue, waiting, strict=True):

@@ -19,7 +19,7 @@ class RepairKind(StrEnum):
     RAISE = "raise"
     #: the orchestration is alive and ignores its wake-ups: another one continues
     REPLACE = "replace"
-    END = "end, its time limit is reached"
+    END = "end, the time limit is reached"
     #: the creation died between the idempotency record and the rows
     WITHDRAW = "withdraw"
     #: the job had ended, and the index did not show it
@@ -29,13 +29,13 @@ class RepairKind(StrEnum):
     #: the histories of its orchestrations are deleted
     PURGE = "purge"
     PURGE_LATER = "purge later: an orchestration has not ended"
-    DROP_CLAIM = "drop claim"
+    DROP_CLAIM = "drop idempotency record"
     #: a hint was lost: it is sent again before the job's rows are deleted
-    HINT = "hint: its last events are not in the feed"
+    HINT = "hint: the last events are not in the feed"
     ARCHIVE = "archive"
     #: the remaining rows of an archived job are deleted
     REMOVE = "remove"
-    SKIP = "skip: its status is of a later release"
+    SKIP = "skip: the status is of a later release"
     FAILED = "failed, retried by the next sweep"
 
     @property

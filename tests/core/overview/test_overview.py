@@ -49,14 +49,14 @@ def ended(**statuses: int) -> MinuteCounts:
         (
             {"services": [Service(name="ocr", silent_since=START, answered_at=START - timedelta(days=1), waiting=1)]},
             Level.CRITICAL,
-            "ocr: no service has replied for 1 day, 1 directive waits.",
+            "ocr: no reply for 1 day, 1 directive waits.",
             "lucius job list --status QUEUED,IN_PROGRESS",
         ),
         (
             # a caller of one tenant
             {"tenant": "a b", "services": [Service(name="ocr", silent_since=START)]},
             Level.CRITICAL,
-            "ocr: no service has replied for 1 hour.",
+            "ocr: no reply for 1 hour.",
             "lucius job list --status QUEUED,IN_PROGRESS --tenant 'a b'",
         ),
         (

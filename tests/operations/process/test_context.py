@@ -36,6 +36,6 @@ async def test_after_eight_conflicts_the_caller_has_to_retry(world: World) -> No
         calls.append(1)
         raise Conflict
 
-    with pytest.raises(Contended, match="the row changed at every attempt"):
+    with pytest.raises(Contended, match="the row changed at every try"):
         await world.context.retry_on_conflict(act, "the row")
     assert len(calls) == 8

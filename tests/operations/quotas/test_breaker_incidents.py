@@ -99,7 +99,11 @@ async def test_a_breaker_that_closed_before_the_sweep_has_its_incident(world: Wo
         await swept(world)
         world.clock.advance(MINUTE)
     [incident] = await incidents(world)
-    assert (incident.opened_at, incident.state, incident.reason) == (opened_at, IncidentState.RESOLVED, "it has closed")
+    assert (incident.opened_at, incident.state, incident.reason) == (
+        opened_at,
+        IncidentState.RESOLVED,
+        "the breaker has closed",
+    )
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -90,7 +90,7 @@ async def test_an_end_clears_the_histories_of_the_ends_before_it(world: World) -
     # the third again, those of the last two ends, and the other tenant's
     assert (await swept(world, HOUR)).count("purge") == 4
     assert len(world.orchestrations.purged) == 7
-    assert (await swept(world, 30 * DAY)).count("drop claim") == 6
+    assert (await swept(world, 30 * DAY)).count("drop idempotency record") == 6
     assert len(world.orchestrations.purged) == 7
 
 
@@ -146,7 +146,7 @@ async def test_an_expired_claim_goes_and_the_job_stays(world: World) -> None:
     await swept(world, HOUR + 1)
     await swept(world, 29 * DAY)
     assert await world.index.read_claim("tenant_a", claim) is not None
-    assert await swept(world, DAY) == ["drop claim"]
+    assert await swept(world, DAY) == ["drop idempotency record"]
     assert await world.index.read_claim("tenant_a", claim) is None
     assert (await world.job(job_id)).job.job_id == job_id
     assert await world.index.due_for_clearing("tenant_a", now=world.clock.now() + timedelta(days=9999), limit=10) == []
@@ -160,7 +160,7 @@ async def test_a_claim_that_stands_for_a_later_job_is_left(world: World) -> None
     new_id = await submitted(world, request_type="OCR", payload={})
     assert new_id != old_id
     claim_key = (await world.job(new_id)).job.idempotency_hash
-    assert "drop claim" in await swept(world, 1)
+    assert "drop idempotency record" in await swept(world, 1)
     claim = await world.index.read_claim("tenant_a", claim_key)
     assert (claim and claim.job_id) == new_id
 
@@ -240,7 +240,7 @@ async def test_a_tombstone_is_cleared_away_as_well(world: World) -> None:
     world = keeping(world, 30)
     job_id = await died_after_the_claim(world)
     assert await swept(world, 301) == ["withdraw"]
-    assert "drop claim" in await swept(world, HOUR)
+    assert "drop idempotency record" in await swept(world, HOUR)
     assert await world.ledger.read(job_id) is not None
     assert await swept(world, 30 * DAY) == ["archive"]
     assert await world.ledger.read(job_id) is None
@@ -278,4 +278,4 @@ async def test_an_orchestration_that_never_ends_holds_up_no_claim(world: World) 
     assert world.orchestrations.terminated == [job_id]
     assert "purge" in await swept(world, DAY)
     assert world.orchestrations.purged == []
-    assert "drop claim" in await swept(world, 30 * DAY)
+    assert "drop idempotency record" in await swept(world, 30 * DAY)

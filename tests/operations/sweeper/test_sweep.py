@@ -134,7 +134,7 @@ async def test_a_job_beyond_its_time_ends_though_its_orchestration_is_deaf(world
     world.clock.advance(61)
     assert await swept(world) == []
     world.clock.advance(301)
-    assert await swept(world) == ["end, its time limit is reached"]
+    assert await swept(world) == ["end, the time limit is reached"]
     job = (await world.job(job_id)).job
     assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, "TIME_EXCEEDED")
     assert [event.source for event in await world.ledger.events(job_id)][-1] == "sweeper"
