@@ -21,7 +21,7 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
+@description('Required. Hosting plan of the app. FlexConsumption scales each group of functions separately, to zero or more instances. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
@@ -103,13 +103,13 @@ param eventsNamespace string
 ])
 param replies string
 
-@description('Required. Endpoint of the App Configuration store. Empty if there is none.')
+@description('Required. Endpoint of the App Configuration store. If empty, the packaged protocols are in effect.')
 param appConfigurationEndpoint string
 
-@description('Required. URI of the secret with callback keys. Empty if there is none.')
+@description('Required. URI of the secret with callback keys. If empty, callbacks are disabled.')
 param callbackKeysUri string
 
-@description('Required. URI of the secret with webhook keys. Empty if there is none.')
+@description('Required. URI of the secret with webhook keys. If empty, webhooks are disabled.')
 param webhookKeysUri string
 
 @description('Required. Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed attempts, log records and metrics are always sent.')
@@ -117,10 +117,10 @@ param webhookKeysUri string
 @maxLength(5)
 param traceRatio string
 
-@description('Required. URL of the key that signs heads and anchors. Empty if there is none.')
+@description('Required. URL of the key that signs heads and anchors. If empty, the app records neither heads nor anchors.')
 param auditKeyUrl string
 
-@description('Required. Blob endpoint of the account with anchors. Empty if there is none.')
+@description('Required. Blob endpoint of the account with anchors. Empty if signed heads are disabled.')
 param anchorsEndpoint string
 
 @description('Required. Connection string of Application Insights.')

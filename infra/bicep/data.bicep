@@ -40,7 +40,7 @@ param softDeleteDays int
 @maxValue(36500)
 param workspaceRetentionDays int
 
-@description('Required. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, which costs more than the requests.')
+@description('Required. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, and costs more than the requests.')
 @allowed([
   'Deletes'
   'All'
@@ -146,7 +146,7 @@ output ledger ledgerType = storage.outputs.ledger
 @description('Resource id of the ledger\'s account.')
 output ledgerResourceId string = storage.outputs.ledgerResourceId
 
-@description('Blob endpoint of the anchors\' account. Empty if there is none.')
+@description('Blob endpoint of the account with anchors. Empty if signed heads are disabled.')
 output anchorsEndpoint string = storage.outputs.anchorsEndpoint
 
 @description('Storage that platform services can access.')
@@ -161,8 +161,8 @@ output workspaceUri string = storage.outputs.workspaceUri
 @description('Allowed references of jobs: `host/container/{tenant}`.')
 output referenceHosts string[] = storage.outputs.referenceHosts
 
-@description('Name of the App Configuration store. Empty if there is none.')
+@description('Name of the App Configuration store. Empty if the template creates no store.')
 output storeName string = configurationStore.?outputs.name ?? ''
 
-@description('Endpoint of the App Configuration store. Empty if there is none.')
+@description('Endpoint of the App Configuration store. Empty if the template creates no store.')
 output storeEndpoint string = configurationStore.?outputs.endpoint ?? ''

@@ -73,7 +73,7 @@ param tags {
 
 // ---------------------------------------------------------------- the app
 
-@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
+@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, to zero or more instances. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
@@ -229,7 +229,7 @@ param tenantModes tenantModeType[] = []
 
 // ---------------------------------------------------------------- platform services and users
 
-@description('Optional. Platform services that get rights. The template creates an identity for each service without `principalId`. Default: all services of topology.json.')
+@description('Optional. Platform services that get roles on Service Bus and storage. The template creates an identity for each service without `principalId`. Default: all services of topology.json.')
 param platformServices platformServiceType[]?
 
 @description('Optional. `true` runs the platform services of `containers.json` in container apps, except services with a `principalId`.')
@@ -297,7 +297,7 @@ param logDailyQuotaGb int = -1
 @maxLength(5)
 param traceRatio string = '0.1'
 
-@description('Optional. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, which costs more than the requests.')
+@description('Optional. Logs of storage requests. `Deletes` logs deletions only. `All` also logs reads and writes, and costs more than the requests.')
 @allowed([
   'Deletes'
   'All'
@@ -620,10 +620,10 @@ output LUCIUS_SERVICEBUS_NAMESPACE string = messaging.outputs.fullyQualifiedName
 @description('Blob endpoint of documents, workspaces and results.')
 output LUCIUS_DOCUMENTS_ENDPOINT string = data.outputs.documentsEndpoint
 
-@description('Name of the App Configuration store. Empty if there is none.')
+@description('Name of the App Configuration store. Empty if the template creates no store.')
 output LUCIUS_APPCONFIG_NAME string = data.outputs.storeName
 
-@description('Name of the key vault. Empty if there is none.')
+@description('Name of the key vault. Empty if the template creates no key vault.')
 output LUCIUS_KEY_VAULT string = platform.outputs.vaultName
 
 @description('Name of the ledger\'s storage account.')
@@ -641,5 +641,5 @@ output LUCIUS_SERVICE_CLIENT_IDS {
   clientId: string
 }[] = services.outputs.clientIds
 
-@description('Name of the registry of the platform services\' images. Empty if there is none.')
+@description('Name of the registry of the platform services\' images. Empty if no container app needs a registry.')
 output LUCIUS_REGISTRY string = last(split(services.outputs.registryResourceId, '/'))

@@ -192,17 +192,17 @@ output containerSubnetResourceId string = networkIsolation
   ? ownNetwork.?containerSubnetResourceId ?? network.?outputs.containerSubnetResourceId ?? ''
   : ''
 
-@description('Name of the key vault. Empty if there is none.')
+@description('Name of the key vault. Empty if the template creates no key vault.')
 output vaultName string = vault.?outputs.name ?? ''
 
 // URIs of the secrets without a version: the app reads a new version within a day or at a restart
-@description('URI of the secret with callback keys. Empty if there is none.')
+@description('URI of the secret with callback keys. Empty if callbacks are disabled.')
 #disable-next-line outputs-should-not-contain-secrets
 output callbackKeysUri string = callbacks ? '${vault!.outputs.uri}secrets/lucius-callback-keys' : ''
 
-@description('URI of the secret with webhook keys. Empty if there is none.')
+@description('URI of the secret with webhook keys. Empty if webhooks are disabled.')
 #disable-next-line outputs-should-not-contain-secrets
 output webhookKeysUri string = webhooks ? '${vault!.outputs.uri}secrets/lucius-webhook-keys' : ''
 
-@description('URL of the key that signs heads and anchors. Empty if there is none.')
+@description('URL of the key that signs heads and anchors. Empty if signed heads are disabled.')
 output auditKeyUrl string = vault.?outputs.auditKeyUrl ?? ''

@@ -20,7 +20,7 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Platform services that get rights. A service without `principalId` gets a new identity.')
+@description('Required. Platform services that get roles on Service Bus and storage. A service without `principalId` gets a new identity.')
 param platformServices platformServiceType[]
 
 @description('Required. `true` runs the services of containers.json in container apps, except services with a `principalId`.')
@@ -60,7 +60,7 @@ param tester holderType
 param testerRunsServices bool
 
 @export()
-@description('A platform service that gets an identity and rights.')
+@description('A platform service that gets roles on Service Bus and storage.')
 @sealed()
 type platformServiceType = {
   @description('Required. Name of the service in topology.json.')

@@ -6,7 +6,7 @@ import { tagsType } from 'shapes.bicep'
 @description('Required. Prefix of the names of the alert rules.')
 param namePrefix string
 
-@description('Required. Name of the action group that is created if there are email addresses.')
+@description('Required. Name of the action group, which the template creates if there are email addresses.')
 param actionGroupName string
 
 @description('Required. Region of the log alerts.')

@@ -17,7 +17,7 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
+@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, to zero or more instances. ElasticPremium keeps instances warm. AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
@@ -35,7 +35,7 @@ param sweepers int = 1
 @description('Optional. `true` enables the functions of public events.')
 param events bool = true
 
-@description('Optional. `true` enables the function of webhooks. The function requires keys and public events.')
+@description('Optional. `true` enables the function of webhooks. The function requires webhook keys and public events.')
 param webhooks bool = false
 
 @description('Optional. Functions that read replies. `Shared` means one function for all lanes. `Lanes` means one function for each lane.')
@@ -54,7 +54,7 @@ param packageUri string
 @description('Optional. Public URL of the app. Empty means the app\'s default host name.')
 param publicUrl string = ''
 
-@description('Optional. Resource id of the subnet that the app integrates into. Empty if there is none.')
+@description('Optional. Resource id of the subnet that the app integrates into. Empty without network isolation.')
 param appSubnetResourceId string = ''
 
 @description('Optional. Settings of the private endpoint. If absent, the public endpoint accepts callers with a token.')

@@ -136,5 +136,5 @@ output name string = vault.name
 @description('URI of the vault, with a slash at the end.')
 output uri string = vault.properties.vaultUri
 
-@description('URL of the key that signs heads and anchors, without a version. Empty if there is none.')
+@description('URL of the key that signs heads and anchors, without a version. Empty if the template creates no signing key.')
 output auditKeyUrl string = auditKey.?properties.keyUri ?? ''

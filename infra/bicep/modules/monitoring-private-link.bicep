@@ -18,7 +18,7 @@ param workspaceResourceId string
 @description('Required. Resource id of the Application Insights resource.')
 param componentResourceId string
 
-@description('Required. Resource id of the subnet that holds private endpoints.')
+@description('Required. Resource id of the subnet of private endpoints.')
 param subnetResourceId string
 
 @description('Required. Resource ids of the private DNS zones of Azure Monitor.')

@@ -17,7 +17,7 @@ param tags tagsType = {}
 @description('Optional. Address space, a /22 or larger.')
 param addressPrefix string = '10.40.0.0/22'
 
-@description('Required. Service to which the app subnet is delegated: Container Apps environments for Flex Consumption, App Service plans for Elastic Premium.')
+@description('Required. Service to which the app\'s subnet is delegated. Flex Consumption needs Microsoft.App/environments. Other plans need Microsoft.Web/serverFarms.')
 @allowed([
   'Microsoft.App/environments'
   'Microsoft.Web/serverFarms'
@@ -202,5 +202,5 @@ output serviceSubnetResourceId string = serviceSubnet.id
 @description('Resource id of the subnet of container apps.')
 output containerSubnetResourceId string = containerSubnet.id
 
-@description('Resource id of the subnet that holds private endpoints.')
+@description('Resource id of the subnet of private endpoints.')
 output endpointSubnetResourceId string = endpointSubnet.id

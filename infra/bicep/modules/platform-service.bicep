@@ -4,7 +4,7 @@ metadata description = 'The identity of a platform service, with the identity\'s
 import { tagsType } from 'shapes.bicep'
 import { documentsType } from 'storage.bicep'
 
-@description('Required. Names of the services in topology.json for whose subscriptions the identity gets rights.')
+@description('Required. Names of the services in topology.json for whose subscriptions the identity gets roles.')
 @minLength(1)
 param serviceNames string[]
 
@@ -60,5 +60,5 @@ output identityClientId string = identity.?properties.clientId ?? ''
 @description('Resource id of the new identity. Empty if `principalId` is set.')
 output identityResourceId string = identity.?id ?? ''
 
-@description('Object id of the identity with the rights.')
+@description('Object id of the identity with the roles.')
 output principalId string = holder

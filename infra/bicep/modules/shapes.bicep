@@ -23,7 +23,7 @@ type identityType = {
 @description('Settings of private endpoints. If absent, the public endpoint accepts identities with a role.')
 @sealed()
 type privateAccessType = {
-  @description('Required. Resource id of the subnet that holds private endpoints.')
+  @description('Required. Resource id of the subnet of private endpoints.')
   subnetResourceId: string
 
   @description('Required. Private DNS zones, by service.')
@@ -63,10 +63,10 @@ type zonesType = {
 @description('An existing virtual network, by its subnets.')
 @sealed()
 type ownNetworkType = {
-  @description('Required. Resource id of the app\'s subnet, delegated to Microsoft.App/environments (Elastic Premium: Microsoft.Web/serverFarms).')
+  @description('Required. Resource id of the app\'s subnet, delegated to Microsoft.App/environments on Flex Consumption, and to Microsoft.Web/serverFarms on other plans.')
   appSubnetResourceId: string
 
-  @description('Required. Resource id of the subnet that holds private endpoints.')
+  @description('Required. Resource id of the subnet of private endpoints.')
   endpointSubnetResourceId: string
 
   @description('Optional. Resource id of the subnet of container apps. Required with container apps. The subnet must be a /27 or larger, without other resources, and delegated to Microsoft.App/environments.')

@@ -355,7 +355,7 @@ output ledger ledgerType = {
   rejectedTable: ledgerTables.rejected
 }
 
-@description('Blob endpoint of the anchors\' account. Empty if there is none.')
+@description('Blob endpoint of the account with anchors. Empty if signed heads are disabled.')
 output anchorsEndpoint string = anchorStorage.?outputs.blobEndpoint ?? ''
 
 @description('Storage that platform services can access.')
