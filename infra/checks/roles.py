@@ -143,7 +143,7 @@ def check(root: Path, snapshot: Snapshot) -> list[Finding]:
                 snapshot.finding("right", None, f"{_sentence(each)}: is given {given[each]} times, not {lanes}")
             )
     if len(assignments) > MOST_ASSIGNMENTS:
-        text = f"{len(assignments)} role assignments, at most {MOST_ASSIGNMENTS}: a subscription can have 4,000"
+        text = f"{len(assignments)} role assignments, at most {MOST_ASSIGNMENTS}, because a subscription can have 4,000"
         found.append(snapshot.finding("assignments", None, text))
     return found
 

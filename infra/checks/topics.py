@@ -17,7 +17,7 @@ def check_topology(root: Path) -> list[Finding]:
     """Checks that `topology.json` has 16 lanes in each direction."""
     path = root / "infra" / "bicep" / "topology.json"
     lanes = json.loads(path.read_text(encoding="utf-8"))["lanes"]
-    return [] if lanes == LANES else [Finding(path, 0, "topics", f"{lanes} lanes, not {LANES} in each direction")]
+    return [] if lanes == LANES else [Finding(path, 0, "topics", f"lanes must be {LANES}, not {lanes}")]
 
 
 def check(root: Path, snapshot: Snapshot) -> list[Finding]:

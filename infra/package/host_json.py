@@ -159,26 +159,28 @@ def check_backends(root: Path) -> list[Finding]:
         durable = content[_DURABLE[0]][_DURABLE[1]]
         provider = durable.pop("storageProvider", {})
         wrong = [
-            f"storageProvider.{key} is not {value}"
+            f"storageProvider.{key} must be {value}"
             for key, value in _PROVIDERS[backend].items()
             if provider.get(key) != value
         ]
         if durable.get("hubName") != "%TASKHUB_NAME%":
-            wrong.append("hubName is not %TASKHUB_NAME%, the setting of the template")
+            wrong.append("hubName must be %TASKHUB_NAME%, the setting of the template")
         if backend == "AzureStorage":
             wrong += [
-                f"storageProvider.{key} is not {least if least == most else f'{least} to {most}'} s"
+                f"storageProvider.{key} must be {least if least == most else f'{least} to {most}'} s"
                 for key, (least, most) in _PROVIDER_S.items()
                 if not least <= _seconds(provider.get(key)) <= most
             ]
         shown = content.get(_LOG_LEVEL[0], {}).get(_LOG_LEVEL[1], {})
         wrong += [
-            f"logging.logLevel.{category} is not {level}: its records would flood the log"
+            f"logging.logLevel.{category} must be {level}, because the records of lower levels fill the log"
             for category, level in _QUIET.items()
             if category not in shown or _LEVELS.index(shown[category]) < _LEVELS.index(level)
         ]
         if content.get(_LOG_LEVEL[0], {}).get("OpenTelemetry") != _EXPORTED:
-            wrong.append(f"logging.OpenTelemetry is not {json.dumps(_EXPORTED)}: records of executions flood the log")
+            wrong.append(
+                f"logging.OpenTelemetry must be {json.dumps(_EXPORTED)}, because records of executions fill the log"
+            )
         found += [Finding(path, 0, "host-json", each) for each in wrong]
         others[name] = content
     if len(others) == len(HOST_JSON) and len({json.dumps(each, sort_keys=True) for each in others.values()}) > 1:

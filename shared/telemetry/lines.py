@@ -89,7 +89,11 @@ LINES: tuple[Line, ...] = (
     Line("SWEPT", _I, "A sweep ended; the record has the counts of the sweep"),
     Line("SWEEP_FAILED", _W, "Could not repair a job or list a tenant's jobs; retried by a later sweep"),
     Line("STOCK_UNKNOWN", _W, "Could not write the time or the gauges of a completed sweep; retried by the next sweep"),
-    Line("SERVICE_SILENT", _W, "A service sent no reply for five minutes while a directive waited"),
+    Line(
+        "SERVICE_SILENT",
+        _W,
+        "A service sent no reply for five minutes while a directive waited; LUCIUS opens an incident",
+    ),
     Line("SERVICE_ANSWERS", _I, "A silent service replied again; the sweeper resolves the incident of the service"),
     Line("DEAD_REPLIES", _W, "The sweeper received replies from dead-letter queues"),
     Line("DEAD_REPLIES_UNFINISHED", _W, "Could not empty a lane's dead-letter queue; retried by the next sweep"),

@@ -47,9 +47,9 @@ def change(path: Path, key: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("file", "key", "value", "text"),
     [
-        ("host.json", "extensions.durableTask.storageProvider", None, "storageProvider.type is not azureManaged"),
-        ("host.json", "extensions.durableTask.storageProvider.type", "azuremanaged", "type is not azureManaged"),
-        ("host.json", "extensions.durableTask.hubName", "lucius", "hubName is not %TASKHUB_NAME%"),
+        ("host.json", "extensions.durableTask.storageProvider", None, "storageProvider.type must be azureManaged"),
+        ("host.json", "extensions.durableTask.storageProvider.type", "azuremanaged", "type must be azureManaged"),
+        ("host.json", "extensions.durableTask.hubName", "lucius", "hubName must be %TASKHUB_NAME%"),
         ("host.json", "extensions.serviceBus.maxConcurrentCalls", "four", "maxConcurrentCalls is 'four'"),
         ("host.json", "extensions.serviceBus.maxConcurrentCalls", 8, "differ beyond storageProvider"),
         ("host.json", "extensionBundle.version", "[3.*, 4.0.0)", "extensionBundle.version is '[3.*, 4.0.0)'"),
@@ -60,19 +60,19 @@ def change(path: Path, key: str, value: Any) -> None:
             "host.AzureStorage.json",
             "extensions.durableTask.storageProvider.maxQueuePollingInterval",
             None,
-            "maxQueuePollingInterval is not 1 to 2 s",
+            "maxQueuePollingInterval must be 1 to 2 s",
         ),
         (
             "host.AzureStorage.json",
             "extensions.durableTask.storageProvider.controlQueueVisibilityTimeout",
             None,
-            "controlQueueVisibilityTimeout is not 60 s",
+            "controlQueueVisibilityTimeout must be 60 s",
         ),
         (
             "host.AzureStorage.json",
             "extensions.durableTask.storageProvider.workItemQueueVisibilityTimeout",
             "00:00:30",
-            "workItemQueueVisibilityTimeout is not 60 s",
+            "workItemQueueVisibilityTimeout must be 60 s",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_category_that_floods_the_log_is_found(copy: Path, category: str, leas
         content["logging"]["logLevel"].pop(category)
         content["logging"]["logLevel"] |= {} if level is None else {category: level}
         (copy / name).write_text(json.dumps(content))
-    expected = f"logging.logLevel.{category} is not {least}: its records would flood the log"
+    expected = f"logging.logLevel.{category} must be {least}, because the records of lower levels fill the log"
     assert (expected in [each.text for each in host_json.check_backends(copy)]) is (level != least)
 
 
@@ -113,7 +113,7 @@ def test_records_of_executions_flood_the_log(copy: Path) -> None:
             content["logging"]["OpenTelemetry"]["logLevel"] = {key: level for key, level in levels.items() if level}
             (copy / name).write_text(json.dumps(content))
         found = [each.text for each in host_json.check_backends(copy)]
-        assert [each for each in found if "records of executions flood the log" in each], change_to
+        assert [each for each in found if "records of executions fill the log" in each], change_to
 
 
 def selected(rules: Sequence[tuple[str, str]], category: str) -> str:

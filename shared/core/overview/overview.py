@@ -322,7 +322,7 @@ def _find_suspended_hooks(overview: Overview) -> Iterator[HealthProblem]:
     yield HealthProblem(
         level=Level.WARNING,
         sentence=f"Webhooks: {_count(number, 'webhook')}{whose} {'is' if number == 1 else 'are'} suspended.",
-        consequence="Events wait until an operator resumes their webhook, at most for the retention of the feed.",
+        consequence="Events wait until a caller resumes their webhook, at most for the retention of the feed.",
         kind=SubjectKind.WEBHOOK,
         subject=tenant,
         command=_with_tenant("lucius webhook list", tenant),

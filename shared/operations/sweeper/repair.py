@@ -90,7 +90,9 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
     if job.status.terminal:
         report.add_action(job.job_id, RepairKind.CLOSE)
         if not report.dry_run:
-            repaired = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
+            repaired = Repaired(
+                "close", before="the job had an ACTIVE row", after="the index rows show that the job ended"
+            )
             # one EVENT, even if this process dies repeatedly before it updates the index
             await transition(
                 context, stored, repaired, _origin("close"), orchestrations=orchestrations, maybe_repeated=True
@@ -311,7 +313,7 @@ async def _look(
         return
     event = durable_names.look_event(shown.look_no)
     # one EVENT for each number, even if the event is raised repeatedly
-    repaired = Repaired(event, before="its orchestration is behind", after=f"told to look: {event}")
+    repaired = Repaired(event, before="the orchestration is behind", after=f"wake-up sent: {event}")
     origin = _origin(f"{instance_id}:{event}")
     await transition(context, again, repaired, origin, orchestrations=orchestrations, maybe_repeated=True)
     with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next check repeats it
