@@ -31,9 +31,9 @@ class ProtocolSource(Response):
 
     source: Literal["files", "app-configuration"]
     read_at: Instant | None = None
-    """Time of the last read of the store. Null before the first read."""
+    """Time of the last read of App Configuration. Null before the first read."""
     problems: list[str] | None = None
-    """Errors in the protocols of the source. The last valid protocols stay in effect. Null for callers who do not see
+    """Errors in the protocols of `source`. The last valid protocols stay in effect. Null for callers who do not see
     all tenants."""
     versions: dict[str, int]
     """Version for new jobs, by job type."""

@@ -49,17 +49,17 @@ class Operations(Response):
     """Operations of a job."""
 
     directives: Operation
-    """Directives sent to the bus."""
+    """Number of directives sent to the bus."""
     replies: Operation
-    """Replies received from the bus or by callback."""
+    """Number of replies received from the bus or by callback."""
     table_writes: Operation
-    """Committed transactions. Each transaction is one request."""
+    """Number of committed transactions. Each transaction is one request."""
     table_reads: Operation
-    """Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes. One
-    process needs fewer reads. A RESULT more than one minute after its ACK needs one more read. Events without a
-    change do not count."""
+    """Number of reads that the job's transactions need if HTTP, Durable Functions and each lane are separate
+    processes. One process needs fewer reads. A RESULT more than one minute after its ACK needs one more read.
+    Events without a change do not count."""
     episodes: Operation
-    """Orchestration episodes: starts and received events. A timer without work is not counted."""
+    """Number of orchestration episodes, which are starts and received events. A timer without work does not count."""
     beyond: dict[str, int]
     """Number of events that a job without faults does not have, by type. These events explain a count above its
     bound."""

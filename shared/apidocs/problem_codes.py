@@ -33,7 +33,7 @@ class ProblemCode(StrEnum):
         400,
         "`archived` is not `true` or `false`, or is combined with `idempotency_key` or `correlation_id`.",
     )
-    ARTIFACT_NOT_FOUND = "ARTIFACT_NOT_FOUND", 404, "The attempt of the run has no artifact with this name."
+    ARTIFACT_NOT_FOUND = "ARTIFACT_NOT_FOUND", 404, "The attempt of the run has no artifact with the name in the URL."
     AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` must be a whole number of at least 1."
     ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` must be a whole number of at least 1."
     BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request. Send one job request per line."
@@ -67,7 +67,7 @@ class ProblemCode(StrEnum):
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", 400, "`dryRun` is not `true` or `false`, or the body is not a JSON object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", 400, "The body is not a valid job request. See `errors`."
-    EVENT_NOT_FOUND = "EVENT_NOT_FOUND", 404, "The job has no event with this number."
+    EVENT_NOT_FOUND = "EVENT_NOT_FOUND", 404, "The job has no event with the number in `asOf`."
     FILTER_INVALID = "FILTER_INVALID", 400, "A filter parameter is unknown or has an invalid value. See `errors`."
     HOOK_INVALID = (
         "HOOK_INVALID",

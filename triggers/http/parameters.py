@@ -55,7 +55,7 @@ def refuse_unknown_parameters(req: func.HttpRequest, route: Route) -> None:
         # names differ in case more often than in letters
         like = difflib.get_close_matches(name.lower(), [each.lower() for each in known], n=1)
         near = next((each for each in known if like and each.lower() == like[0]), None)
-        takes = f"did you mean {near}?" if near else f"the route takes {', '.join(known) or 'none'}"
+        takes = f"did you mean {near}?" if near else f"the route accepts {', '.join(known) or 'no parameters'}"
         errors.append((name, f"unknown query parameter; {takes}"))
     detail = "; ".join(f"{name}: {message}" for name, message in errors)
     raise RequestError(ProblemCode.PARAMETER_UNKNOWN, detail, errors=tuple(errors))
