@@ -160,7 +160,7 @@ class OverviewSweeper(Response):
     """End of the last sweep. Null before the first sweep."""
     late: bool
     more: bool | None
-    """`true` if the sweep ran out of time before it did all due work."""
+    """`true` if the sweep reached its time limit before all due work was done."""
 
 
 class DashboardMetrics(Response):

@@ -151,17 +151,17 @@ def explain(
         if standing is not None and wait is not None:
             waits_for = wait_reason(wait, standing.position)
         then = "After its admission the job is QUEUED and starts."
-        text = f"Job {job.job_id} has been {job.status} since {iso(since)}. It waits for {waits_for}."
+        text = f"Job {job.job_id} has been {job.status} since {iso(since)} and waits for {waits_for}."
     elif job.status is JobStatus.WAITING_FOR_JOBS:
         since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
         then = "After the dependencies have ended, LUCIUS checks the quotas of the job."
-        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {iso(since)}"
+        text = f"Job {job.job_id} is {job.status} and waits for {waits_for}, since {iso(since)}"
         text += f", until {iso(until)} at the latest." if until else "; there is no time limit."
     else:
         since, waits_for, until, then = _waiting(record, step, now)
         if directives_ahead is not None:
             waits_for += f"; {_ahead(directives_ahead)} ahead of the job's directive on Service Bus"
-        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {iso(since)}"
+        text = f"Job {job.job_id} is {job.status} and waits for {waits_for}, since {iso(since)}"
         if until is not None and step.gated_until == until:
             text += f"; checked again at {iso(until)}."
         else:

@@ -82,4 +82,4 @@ class Reconciled(Response):
     actions: list[SweepAction]
     """First 1,000 actions of the sweep."""
     more: bool
-    """`true` if the sweep ran out of time before it did all due work. Repeat the request for the rest."""
+    """`true` if the sweep reached its time limit before all due work was done. Repeat the request to continue."""
