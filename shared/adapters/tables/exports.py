@@ -82,7 +82,8 @@ class TablesExports:
         if now - manifest.started_at > _LONGEST:
             await self._files.remove(f"{manifest.name}/")
             raise ExportLate(
-                f"export {manifest.name} was not complete after two days ({manifest.rows:,} rows); the app removed the export"
+                f"export {manifest.name} was not complete after two days ({manifest.rows:,} rows); the app removed the "
+                "export"
             )
         for table in manifest.tables:
             if not table.done and not await self._export(manifest, table, is_over):
