@@ -277,5 +277,5 @@ async def test_a_breaker_or_a_service_has_one_open_incident(world: World) -> Non
         await retry(world, second.id)
     assert (await dismiss(world, second.id)).state is IncidentState.DISMISSED
     assert (await resolve(world, other.id)).state is IncidentState.RESOLVED
-    with pytest.raises(ValueError, match="end of a job"):
+    with pytest.raises(ValueError, match="kind JOB"):
         await incidents.raise_incident(world.context, IncidentKind.JOB, "job_1", tenant=None, code="X")
