@@ -149,7 +149,7 @@ async def test_a_dismissal_takes_the_job_off_and_leaves_it_as_it_is(world: World
     assert await listed(world) == [second]
     await redrive(world, first)
     assert await listed(world) == [second]
-    with pytest.raises(ControlNotPossible, match="not a dead letter"):
+    with pytest.raises(ControlNotPossible, match="not redriven is a dead letter"):
         await dismiss_dead_letter(world.context, first, by("known"))
 
 
