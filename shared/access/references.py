@@ -70,8 +70,8 @@ class ReferencePolicy:
             if _lower(folders[: len(expected)]) == expected:
                 return None
         return (
-            f"has container {folders[0] if folders else ''!r} of host {host!r}, or a folder of that container, which "
-            "LUCIUS_ALLOWED_REF_HOSTS does not allow"
+            f"has a path in container {folders[0] if folders else ''!r} of host {host!r} that LUCIUS_ALLOWED_REF_HOSTS "
+            "does not allow"
         )
 
 

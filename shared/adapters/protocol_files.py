@@ -15,7 +15,7 @@ def load_registry(protocols: Path, topology: Path) -> Registry:
     services = load_services(topology)
     files = sorted(protocols.glob("*.json"))
     if not files:
-        raise ProtocolError(f"no protocol files in {protocols}")
+        raise ProtocolError(f"no protocol files in {protocols}; correct LUCIUS_PROTOCOLS_PATH")
     schemas = load_schemas(protocols)
     return Registry((build_protocol(path.name, _read(path), schemas, services) for path in files), services)
 

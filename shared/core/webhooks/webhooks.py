@@ -31,7 +31,8 @@ class HookState(StrEnum):
 
     ENABLED = "ENABLED"
     DISABLED = "DISABLED"
-    """A caller disabled the webhook, or its endpoint returned 410. The webhook never gets events of this time."""
+    """A caller disabled the webhook, or its endpoint returned 410. Events that occur while the webhook is disabled are
+    never sent."""
     SUSPENDED = "SUSPENDED"
     """Deliveries failed for 24 hours without a success. Events wait until a caller resumes the webhook."""
 

@@ -54,7 +54,7 @@ async def count_dependency_end(context: Context, tenant: str, job_id: str, depen
         if may_go_on:
             await request_action(context, tenant, dependant)
 
-    await context.retry_on_conflict(count, f"job {dependant}, which waits for others,")
+    await context.retry_on_conflict(count, f"job {dependant}, which waits for other jobs,")
 
 
 async def request_action(context: Context, tenant: str, job_id: str) -> None:

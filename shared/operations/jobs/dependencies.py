@@ -109,7 +109,7 @@ async def mark(context: Context, orchestrations: Orchestrations, stored: Stored)
         check_at = context.clock.now() + FIRST_CHECK if may_go_on else next_check(context, job)
         await context.index.move_place(active, place, check_at)
 
-    await context.retry_on_conflict(mark_own, f"job {job.job_id}, which waits for others,")
+    await context.retry_on_conflict(mark_own, f"job {job.job_id}, which waits for other jobs,")
 
 
 def next_check(context: Context, job: Job) -> datetime:

@@ -350,7 +350,7 @@ def _apply_default(directory: Directory, state: GateState) -> Directory:
 
 def _delete_rule(state: GateState) -> GateState:
     if state.rule is None:
-        raise GateNotFound(f"{state.gate.display_name} has no limits of its own to delete")
+        raise GateNotFound(f"{state.gate.display_name}; the quota has no own limits to delete")
     return replace(state, rule=None)
 
 
