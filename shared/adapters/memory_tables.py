@@ -270,7 +270,7 @@ def _convert_value(value: Any) -> Any:
     if isinstance(value, tuple):
         # a number with its Edm type
         return value[0]
-    raise LedgerRefused(f"no column holds a {type(value).__name__}")
+    raise LedgerRefused(f"a column cannot store a {type(value).__name__}")
 
 
 def _check(part: Partition, verb: str, key: str, etag: str | None) -> None:

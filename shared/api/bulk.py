@@ -100,7 +100,7 @@ class BulkPreview(Response):
     matched: int
     """Number of matching jobs, at most 1,000."""
     more: bool
-    """`true` if more jobs may match."""
+    """`true` if more jobs can match."""
     first: list[JobId]
     """Up to 20 matching jobs, newest first."""
 

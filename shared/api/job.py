@@ -204,7 +204,7 @@ class Job(Response):
     priority: str
     labels: dict[str, str]
     callback_urls: dict[str, str]
-    """Scheme and host of each URL, by name. The rest is hidden, because the rest may be a credential."""
+    """Scheme and host of each URL, by name. The rest is hidden, because the rest can be a credential."""
     requested_by: str | None
     requested_at: Instant
     source: str | None
@@ -217,7 +217,7 @@ class Job(Response):
     final_output: Reference | None
     """URI of the result. Set if the job SUCCEEDED."""
     final_output_expires_at: Instant | None
-    """Time after which the result may be deleted from the workspace. Null if the job has no result, if the result is
+    """Time after which the result can be deleted from the workspace. Null if the job has no result, if the result is
     outside of the workspace, or if the retention of the workspace is unlimited."""
     deadline_at: Instant | None
     """Time when the total time limit of the job ends. Null if there is no limit."""

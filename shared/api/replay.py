@@ -47,7 +47,7 @@ class Replay(Response):
     """Folder of the output, in the tenant's workspace. The replay does not write to the `output_ref` of the
     original."""
     output_kept_until: Instant | None
-    """Earliest time after which the output may be deleted. Null if the output is retained without a limit."""
+    """Earliest time after which the output can be deleted. Null if the output is retained without a limit."""
     created_at: Instant
     links: ReplayLinks
 

@@ -159,7 +159,7 @@ class ProblemCode(StrEnum):
     SERVICE_GONE = (
         "SERVICE_GONE",
         409,
-        "No service in the bus topology takes the `step_type` of a step of the job. An operator must add the "
+        "No service in the bus topology receives the `step_type` of a step of the job. An operator must add the "
         "service again.",
     )
     SINCE_INVALID = "SINCE_INVALID", 400, "`since` is not a timestamp with a time zone."

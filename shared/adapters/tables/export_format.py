@@ -103,7 +103,7 @@ async def read_manifest(files: Files, name: str) -> Manifest:
         if (found := (values["format"], values["store_version"])) != (FORMAT, STORE_VERSION):
             raise ExportUnfit(
                 f"export {name} has format {found[0]} and store version {found[1]}, but this release reads {FORMAT} "
-                f"and {STORE_VERSION}; restore the export with the release that wrote the export"
+                f"and {STORE_VERSION}; restore with the release that wrote the export"
             )
         tables = [TablePart(**{**each, "parts": [Part(**part) for part in each["parts"]]}) for each in values["tables"]]
         dates = {

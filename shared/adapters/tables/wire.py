@@ -88,7 +88,7 @@ def _edm(value: Any) -> tuple[Any, str | None]:
             return str(value), "Edm.Guid"
         case bytes():
             return base64.b64encode(value).decode(), "Edm.Binary"
-    raise TypeError(f"no column holds this {type(value).__name__}")
+    raise TypeError(f"a column cannot store this {type(value).__name__}")
 
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

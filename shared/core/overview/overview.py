@@ -41,7 +41,7 @@ class Level(StrEnum):
     CRITICAL = "critical"
     """Jobs do not continue."""
     WARNING = "warning"
-    """An operator should check the cause."""
+    """An operator must check the cause."""
     OK = "ok"
 
 

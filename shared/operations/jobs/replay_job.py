@@ -135,7 +135,7 @@ def _check_can_run(context: Context, record: Record) -> None:
         if registry.services.get(step.service) != step.step_type:
             raise NotReplayable(
                 "SERVICE_GONE",
-                f"cannot replay job {job.job_id}: no service {step.service} takes step_type {step.step_type}; an "
+                f"cannot replay job {job.job_id}: no service {step.service} receives step_type {step.step_type}; an "
                 "operator must add the service again",
             )
 
