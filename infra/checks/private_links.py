@@ -67,7 +67,7 @@ def _endpoint(snapshot: Snapshot, endpoint: Resource, groups: dict[str, Resource
     if zones == _ZONES.get((kind, group)):
         return []
     shown = ", ".join(sorted(zones)) or "no zone"
-    return [snapshot.finding("private-link", endpoint, f"the zones of group {group} of {kind} are wrong: {shown}")]
+    return [snapshot.finding("private-link", endpoint, f"group {group} and {shown} do not fit {kind}")]
 
 
 def _zone(identifier: str) -> str:
