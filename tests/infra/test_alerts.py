@@ -197,9 +197,9 @@ def test_the_description_has_all_of_it() -> None:
         (alerts.METRIC, {"metricNamespace": "Microsoft.ServiceBus/namespace"}, "has no metric"),
         (alerts.METRIC, {"dimensions": [{"name": "Entity"}]}, "has no dimension Entity"),
         (alerts.METRIC, {"timeAggregation": "Total"}, "has no aggregation Total"),
-        (alerts.LOG, {"metricMeasureColumn": "Age"}, "returns no Age"),
-        (alerts.LOG, {"dimensions": [{"name": "Dependencies"}]}, "returns no Dependencies"),
-        (alerts.LOG, {"query": "AppMetrics\n| summarize Age = max(Max) by Lane"}, "returns no Oldest"),
+        (alerts.LOG, {"metricMeasureColumn": "Age"}, "returns no column Age"),
+        (alerts.LOG, {"dimensions": [{"name": "Dependencies"}]}, "returns no column Dependencies"),
+        (alerts.LOG, {"query": "AppMetrics\n| summarize Age = max(Max) by Lane"}, "returns no column Oldest"),
         (alerts.LOG, {"query": "AppTraces\n| evaluate bag_unpack(Properties)"}, "is not a known operator"),
     ],
 )
