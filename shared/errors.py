@@ -87,7 +87,7 @@ class PublishUnavailable(Transient):
 
 
 class BusUnavailable(Transient):
-    """The bus cannot be read."""
+    """The bus does not respond."""
 
 
 class CountsForbidden(BusUnavailable):

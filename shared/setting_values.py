@@ -175,7 +175,7 @@ def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
 
 
 def names(value: str) -> frozenset[str]:
-    """Parses a set of names in lower case, separated by commas."""
+    """Parses names separated by commas. Returns the set of names in lower case."""
     return frozenset(part.strip().lower() for part in value.split(",") if part.strip())
 
 

@@ -44,7 +44,7 @@ from shared.time_limits import STORE, StoreLimits
 
 @dataclass(frozen=True, kw_only=True)
 class EveryStore(Stores):
-    """The stores of the context with its feeds and heads, the catalog, and the exports of the tables."""
+    """The stores of the context, and the stores of exports, feeds, heads, webhooks and protocol versions."""
 
     exports: LedgerExports | None = None
     feed: Feed
@@ -153,7 +153,7 @@ def blobs_of(settings: Settings, container: str, limits: StoreLimits) -> BlobTex
 
 
 def credential_of(connection: str | None) -> AsyncTokenCredential | None:
-    """Returns the managed identity, unless a connection string is given."""
+    """Returns the managed identity, or None if there is a connection string."""
     return None if connection is not None else identity()
 
 

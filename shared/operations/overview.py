@@ -87,7 +87,7 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
 
 
 async def _list_open_incidents(context: Context, tenant: str | None) -> list[Incident]:
-    """Returns open incidents, at most one more than are shown."""
+    """Returns at most 51 open incidents, one more than the overview shows."""
     limit = _MAX_READ + 1
     if tenant is None:
         # the list may have an incident that was closed just now
@@ -97,7 +97,7 @@ async def _list_open_incidents(context: Context, tenant: str | None) -> list[Inc
 
 
 async def _list_rejected(context: Context, tenant: str | None, since: datetime) -> list[Rejection]:
-    """Returns rejected messages, newest first, at most one more than are counted."""
+    """Returns at most 51 rejected messages, newest first, one more than the overview counts."""
     today = context.clock.now().date()
     found = await context.rejected.list_days(since.date(), today, tenant=tenant, after=None, limit=_MAX_READ + 1)
     return [each for each in found if each.received_at >= since]

@@ -67,7 +67,7 @@ class Hooks(Protocol):
     """Webhooks, in the same table as the feeds. Each method raises LedgerUnavailable."""
 
     async def read(self, tenant: str, hook_id: str) -> StoredHook | None:
-        """Reads a webhook. The id `default` exists only after its creation."""
+        """Returns the webhook, or None if it does not exist. `default` exists only after its creation."""
 
     async def all_of(self, tenant: str) -> list[StoredHook]:
         """Returns all webhooks by their ids, including `default`."""
@@ -93,7 +93,7 @@ class Hooks(Protocol):
         """
 
     async def delivery(self, tenant: str, hook_id: str, number: int, name: str) -> StoredDelivery | None:
-        """Reads a delivery, waiting or ended."""
+        """Returns the delivery, waiting or ended, or None if it does not exist."""
 
     async def pending(
         self,

@@ -32,7 +32,8 @@ class Incidents(Protocol):
     """
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
-        """Reads an incident. `home` is the tenant of a job's incident, or None for an incident without a job.
+        """Returns the incident, or None if it does not exist. `home` is the tenant of a job's incident, or None for an
+        incident without a job.
 
         The precision of `opened_at` is one millisecond.
         """

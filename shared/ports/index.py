@@ -129,7 +129,7 @@ def first_clearing(job: Job) -> EndedRow:
 
 @dataclass(frozen=True)
 class Clearing:
-    """An ended job whose histories are purged, with the next time of its ENDED row."""
+    """An ended job whose histories are purged, with the next due time of its ENDED row."""
 
     row: EndedRow
     clear_at: datetime
@@ -374,7 +374,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns a tenant's jobs, newest first, created from `since` on and before `until`. Makes one query of at most
         1,000 rows.
 
-        There is no other filter. With another filter, the store reads an unlimited number of rows for a page.
+        There is no other filter, because it makes the store read an unlimited number of rows for a page.
         """
 
     async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
@@ -397,4 +397,4 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def tenants(self) -> list[str]:
-        """Returns every tenant (normalised) that ever posted, asleep or awake."""
+        """Returns every tenant (normalised) that has posted and was not purged, asleep or awake."""

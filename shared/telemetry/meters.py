@@ -110,7 +110,8 @@ _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
 
 
 def record_fault(error: Exception, event: str | None = None, /, **fields: Any) -> None:
-    """Counts a call to which a dependency did not respond, or a lost write. Counts no other error.
+    """Counts a call to which a dependency did not respond, or a write that met a conflict at every try. Counts no other
+    error.
 
     With `event`, logs a WARNING for every error, with `fields` and the error as `reason`.
     """

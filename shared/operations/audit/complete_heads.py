@@ -140,7 +140,9 @@ async def list_open_incidents(context: Context) -> list[Incident]:
 
 
 class _Check:
-    """A check that counts subjects with events before the goal that have no head yet, and sends hints of them."""
+    """A check for events before the time `goal` that lack a head. Counts the jobs and logs with such events, and sends
+    hints of these jobs and logs.
+    """
 
     def __init__(self, context: Context, goal: datetime) -> None:
         self._context = context
@@ -195,9 +197,8 @@ class _Check:
         self.behind += self._is_owed([entry.at for entry, _ in entries])
 
     def _is_owed(self, times: Sequence[datetime]) -> bool:
-        """Returns `True` if a row without a head is before the goal, or if there are more such rows than one read
-        returns.
+        """Returns `True` if one of `times` is before the goal, or if there may be more rows than one read returns.
 
-        The times may be out of order, since a clock can jump back.
+        `times`: times of rows without a head. They can be out of order, since a clock can jump back.
         """
         return len(times) == _UNSEEN or any(at < self._goal for at in times)

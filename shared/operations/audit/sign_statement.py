@@ -66,8 +66,8 @@ async def _keep_key(context: Context, audit: Audit, key: PublicKey) -> None:
 
 
 async def list_keys(context: Context) -> list[KnownKey]:
-    """Returns the public key of every past and present signing key, the oldest first. Without a private key, none is
-    active.
+    """Returns the public key of every past and present signing key, the oldest first. If the signing key is
+    unavailable, no key is active.
 
     Raises LedgerUnavailable.
     """

@@ -146,8 +146,8 @@ async def bulk_items(
 
 
 async def request_work(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
-    """Requests work on the bulk operation. If the bus is unavailable, the sweeper does the work a minute after the
-    request.
+    """Requests work on the bulk operation, at the time `at` or now. If the bus is unavailable, the sweeper does the
+    work at least 30 s after the operation's `look_at`.
     """
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)

@@ -81,8 +81,8 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
 
 
 async def _take_turn(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> None:
-    """Reserves the bulk operation for this process. Raises LedgerUnavailable, and Conflict if another process runs the
-    bulk operation or it was cancelled.
+    """Reserves the bulk operation for this process, then runs its next steps. Raises LedgerUnavailable, and Conflict if
+    another process runs the bulk operation or it was cancelled.
     """
     stored = await _write(context, stored, replace(stored.bulk, look_at=context.clock.now() + _TURN))
     wait_s = 0
@@ -151,7 +151,7 @@ async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> S
 
 
 async def _find_failed(context: Context, bulk: Bulk, job_id: str) -> str | None:
-    """Returns the id of a job that failed because of another job and is not an item yet, else None."""
+    """Returns `job_id` if the job failed because of another job and is not an item yet, else None."""
     if await context.bulks.read_item(bulk.tenant, bulk.bulk_id, job_id) is not None:
         return None
     stored = await context.ledger.read(job_id)
@@ -167,7 +167,9 @@ def _make_addition(stored: StoredBulk, after: Bulk, job_ids: Sequence[str]) -> B
 
 
 async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, work: Work) -> _Tried:
-    """Acts on one job and returns the result. Raises nothing, since a fault keeps the item open."""
+    """Acts on one job and returns the result. Raises nothing. A temporary error keeps the item open, and any other
+    error refuses the item.
+    """
     job_id = work.job_id
     origin = Origin(cause_id=f"bulk:{bulk.bulk_id}:{job_id}", actor=bulk.actor, source="bulk", reason=bulk.reason)
     tried = BulkItem(job_id=job_id, tried_at=context.clock.now())

@@ -116,7 +116,9 @@ async def read_feed(
 
 
 async def _yield_events(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most: int) -> AsyncIterator[FeedEvent]:
-    """Yields at most `most` rows and `MAX_CHARACTERS` characters, and lets other requests continue in between."""
+    """Yields at most `most` rows, and stops after `MAX_CHARACTERS` (4 Mi) characters. Lets other requests continue in
+    between.
+    """
     count = characters = 0
     asked = min(most, _ROWS_AT_ONCE)
     while rows:
@@ -153,7 +155,7 @@ async def follow_feed(
     invalid: Callable[[], Exception],
     wait_s: float,
 ) -> FeedPage:
-    """Reads the feed, and delays an empty page until an event matches, at most `wait_s` seconds (R75)."""
+    """Returns the page of `read_feed`. Delays an empty page until an event matches, at most `wait_s` seconds (R75)."""
     end, events = time.monotonic() + wait_s, context.require_events()
 
     async def read(after: str) -> FeedPage:

@@ -108,9 +108,9 @@ async def act_on_admission(
     """Calls `act` with the admission state, and calls it again if another write came first (Conflict, AlreadyExists).
     Counts the tenant's jobs first if necessary.
 
-    `patience`: maximum wait for other writers, including those of this process. `counts_patience`: maximum wait for a
-    count. Below the default, the count reads at most one page of rows. `alongside`: a read that each try makes in
-    parallel.
+    `patience`: maximum wait for other writers, including those of this process (default: 20 s). `counts_patience`:
+    maximum wait for a count (default: 20 s). Below the default, the count reads at most one page of rows. `alongside`:
+    a read that each try makes in parallel.
 
     Raises QuotasUnknown, BeingCounted, Contended, LedgerUnavailable.
     """

@@ -84,8 +84,10 @@ async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
 def take_freed(
     context: Context, admission: AdmissionState, directory: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
 ) -> CountedOut:
-    """Subtracts the jobs of `rows`, the first FREED rows of the tenant, up to `limit`. Stops early if the transaction
-    has no room for more log entries.
+    """Returns the admission state without the jobs of `rows`, the first FREED rows of the tenant. Stops early if the
+    transaction has no room for more log entries.
+
+    `limit`: maximum number of rows of the read that returned `rows`. If `rows` has this length, more rows may exist.
     """
     counted = CountedOut(admission)
     for each in sorted(rows, key=lambda row: row.freed_at):
@@ -137,7 +139,8 @@ async def take_turn(
 ) -> AdmittedJobs:
     """Takes one turn of the tenant: subtracts the jobs of its FREED rows and admits waiting jobs, at most 20 (R49).
 
-    Also repeats a possibly lost request for an allocation. Raises Contended, LedgerUnavailable.
+    Returns the admitted jobs. Also repeats a possibly lost request for an allocation. Raises Contended,
+    LedgerUnavailable.
 
     `counts`: allows a count of all jobs of the tenant first. If `False`, only a tenant with fewer than 1,000 living
     jobs is counted. `due_at`: time for which the turn was requested.

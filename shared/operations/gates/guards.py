@@ -1,7 +1,7 @@
 """Checks the dispatch limits of services and lanes before an attempt is recorded (R56).
 
 A hold stops an attempt, and so does a reached number. The bus itself counts directives that wait or are in progress, so
-no count of LUCIUS can be wrong. There is no queue: a stopped attempt checks again.
+no count of LUCIUS can be wrong. There is no queue: the orchestration of a stopped attempt checks the limits again.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def list_guards(step: Step) -> Iterator[Gate]:
 
 
 async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | None]) -> None:
-    """Checks that the app can enforce the rule, if the quota is a dispatch limit.
+    """Checks that the app can enforce the limits in `patch`, if the quota is a dispatch limit.
 
-    Raises QuotaInvalid if the app cannot enforce the limit or cannot read the bus's counts. Raises BusUnavailable if
-    the bus does not respond.
+    Raises QuotaInvalid if a limit does not apply to a service or a lane, or if the app cannot read the bus's counts.
+    Raises BusUnavailable if the bus does not respond.
     """
     if gate.kind not in GUARDS:
         return

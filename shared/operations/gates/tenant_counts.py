@@ -45,8 +45,8 @@ async def count_all(
     record: AllocationRecord,
     now: datetime,
 ) -> StoredAllocationRecord | None:
-    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record, or None if the
-    time was over before every tenant was counted.
+    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record, or None if
+    the count of all tenants takes longer than `_MAX_TIME` (15 s).
 
     A tenant that cannot be counted keeps its last count. A tenant without a last count gets the rest of the limit as a
     reserve (`AllocationRecord.uncounted`). So the other tenants keep their slots and no sum exceeds the limit.

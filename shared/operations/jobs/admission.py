@@ -61,8 +61,8 @@ async def admit(
     actor: str = "system",
     reason: str | None = None,
 ) -> Stored | None:
-    """Makes an admitted job QUEUED and starts it. If the job is a redrive, first writes its id into the old job.
-    Returns None if the job no longer waits.
+    """Makes an admitted job QUEUED and starts it. If the job is a redrive or a replay, first marks the old job with the
+    job's id. Returns None if the job no longer waits.
 
     `gates`: the quotas that admitted the job. Empty if the admitting process died. `actor` and `reason`: the operator
     that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, LedgerUnavailable,

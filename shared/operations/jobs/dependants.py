@@ -19,8 +19,8 @@ AT_ONCE = 20
 
 
 async def notify_dependants(context: Context, job: Job) -> bool:
-    """Counts `job` as ended at its dependants, and requests the next action of each that can continue. Returns `True`
-    if all are notified.
+    """Counts `job` as ended at the next `AT_ONCE` (20) dependants, and requests the next action of each that can
+    continue. Returns `True` if all dependants are notified.
 
     Raises Contended, LedgerUnavailable.
     """

@@ -59,8 +59,8 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
     """Returns the dependencies of a job's redrive: each dependency of the old job, or the latest redrive of that
     dependency. Returns an empty list if the old job no longer waited for its dependencies.
 
-    Raises NotRedrivable if a dependency did not succeed, was not redriven, and fails its dependants. Raises the errors
-    of `find_job`.
+    Raises NotRedrivable if the old job has `on_dependency_failure` `fail`, and one of these jobs ended without success
+    or does not exist. Raises the errors of `find_job`.
     """
     if not job.is_dependent:
         return []

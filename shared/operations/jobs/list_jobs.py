@@ -170,8 +170,8 @@ async def fill_from(
     limit: int,
     every_row: bool,
 ) -> Page[T]:
-    """Reads the rows of all sources after `after`, merged, until a page is full, the list ends, or MAX_READ_MORE rows
-    were read without being shown.
+    """Reads the rows of all sources after `after`, merged, until a page is full, the list ends, or `MAX_READ_MORE`
+    (200) rows were read without being shown.
 
     `every_row`: nearly every row is shown, so at most `limit` rows are read first. Raises errors of the ports.
     """

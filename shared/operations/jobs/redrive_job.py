@@ -44,7 +44,8 @@ async def redrive_job(
 
     If a job never began because of its dependencies, the new job waits for them again, or for their redrives. With
     `ignore_dependencies`, the new job waits for no job. Raises JobNotFound, JobArchived, NotRedrivable, LimitReached,
-    Overloaded, Transient, and RequestInvalid if the present policy does not allow the job's references.
+    Overloaded, ArchiveGone, ArchiveInvalid, Transient, and RequestInvalid if the present policy does not allow the
+    job's references.
     """
     old = await context.ledger.read(job_id)
     if old is None:

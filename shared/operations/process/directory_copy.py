@@ -15,7 +15,7 @@ _ALL_AGAIN = timedelta(minutes=30)
 
 
 class DirectoryCopy:
-    """The groups as last read, with their versions."""
+    """The groups of the directory's rows as last read, with the versions of the groups."""
 
     def __init__(self) -> None:
         self._groups: dict[str, DirectoryRows] = {}

@@ -55,7 +55,7 @@ class Turn(asyncio.Lock):
 
 
 class GateDirectory:
-    """The directory as last read, and the turns of this process's writers at each admission state."""
+    """The directory of quotas as last read, and the turns of this process's writers at each admission state."""
 
     def __init__(self) -> None:
         self._known = Directory()
@@ -87,8 +87,9 @@ class GateDirectory:
     ) -> Directory:
         """Returns the directory, at most ten seconds old.
 
-        If it cannot be read, returns the last copy, up to five minutes old. One caller tries again after two seconds,
-        and no other caller waits for that try. `random`: returns a number from 0 to 1. Raises LedgerUnavailable.
+        If it cannot be read, returns the last copy, up to five minutes old. One caller tries again after two to four
+        seconds, and no other caller waits for that try. `random`: returns a number from 0 to 1. Raises
+        LedgerUnavailable.
         """
         if not self._is_quiet(now) and not (self._fault is not None and self._reading.locked()):
             async with self._reading:

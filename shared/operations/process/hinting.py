@@ -73,7 +73,9 @@ class Hinting:
             self.note_hint(hint_of(job, rows))
 
     def note_hint(self, hint: Hint) -> None:
-        """Queues a hint, whose public events can be unknown."""
+        """Queues a hint with public or unknown events. Remembers the rows of any other hint, for the next hint of the
+        same subject.
+        """
         hint = self._extend(hint)
         if hint.events or hint.events is None:
             self._enqueue(hint, None)
@@ -104,7 +106,7 @@ class Hinting:
         return sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
-        """Sends hints at a later time, for rows that could not be read. Raises nothing."""
+        """Sends hints at the time `at`, for rows that could not be read. Raises nothing."""
         for first in range(0, len(hints), _MAX_HINTS):
             # the receiver then reads their events
             await self._try(hints[first : first + _MAX_HINTS], at)

@@ -40,7 +40,7 @@ _CLEARING_S = 3.0
 
 @dataclass(frozen=True)
 class Ended:
-    """An ended job whose orchestrations must be purged, and the next time in its ENDED row."""
+    """An ended job whose orchestrations must be purged, with its ENDED row."""
 
     row: EndedRow
     ended_at: datetime
@@ -110,7 +110,7 @@ class RecentEnds:
             self._purged.pop(oldest, None)
 
     def _take(self, tenant: str, now: datetime) -> list[Ended]:
-        """Returns and forgets at most `MAX_CLEARED` jobs that ended at least ten seconds ago, the oldest first."""
+        """Returns and forgets at most `MAX_CLEARED` (2) jobs that ended at least ten seconds ago, the oldest first."""
         kept = self._kept.get(tenant)
         taken: list[Ended] = []
         while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:

@@ -68,7 +68,7 @@ class RowFaults:
         self._reported.pop(row, None)
 
     def may_report(self, row: str, now: datetime) -> bool:
-        """Returns `True` if the caller must write the row's incident now."""
+        """Returns `True` if the caller must write the row's incident now, and records this report."""
         self._reported = {each: at for each, at in self._reported.items() if now - at < LASTS_AFTER}
         last = self._reported.get(row)
         if last is None and len(self._reported) >= MAX_REPORTED:

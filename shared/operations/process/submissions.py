@@ -1,5 +1,5 @@
-"""Limits the concurrent creations of a process, with tenants in turns, and immediately refuses a request past the limit
-(R17).
+"""Limits a process to 16 concurrent creations and 128 waiting creations, with tenants in turns. Immediately refuses
+other requests (R17).
 
 More concurrent creations only make each creation wait longer for the tables, until callers stop waiting and send their
 requests again.

@@ -110,7 +110,8 @@ class TopicRelay:
             one.at_hand += write.events
 
     async def pass_on(self, tenants: Collection[str]) -> None:
-        """Sends events that the feeds have and the topic lacks, with one try. A task of the process sends the rest.
+        """Sends events that the feeds have and the topic lacks, for at most 5 s and until the first failure. A task of
+        the process sends the rest.
 
         For a tenant without a new event, reads HEAD, since the tenant's writer may have died. Raises no error of
         LUCIUS.
@@ -165,15 +166,15 @@ class TopicRelay:
         return one
 
     def _behind(self) -> list[str]:
-        """Returns tenants with unsent events, the longest without a turn first."""
+        """Returns at most `_MAX_TURN` (50) tenants with unsent events, the longest without a turn first."""
         return [tenant for tenant, one in self._tenants.items() if not one.is_sent][:_MAX_TURN]
 
     def _is_quiet(self) -> bool:
         return self._quiet_until is not None and self._clock.now() < self._quiet_until
 
     async def _send_some(self, tenants: Sequence[str]) -> bool:
-        """Makes one send of events of these tenants. Returns `True` if events were sent, or if HEAD shows that they are
-        sent.
+        """Sends one batch of events of these tenants. Returns `True` if events were sent, or if HEAD shows that a
+        tenant's events were already sent.
         """
         async with self._turn:
             batch: list[tuple[_Tenant, FeedEvent]] = []
@@ -218,9 +219,9 @@ class TopicRelay:
             one.fall_behind(now)
 
     async def _next(self, tenant: str, one: _Tenant) -> list[FeedEvent]:
-        """Returns the events after the last sent event that are in memory or on one page.
+        """Returns the next unsent events, from memory or from one page of the feed.
 
-        Returns no events if they cannot be read.
+        Returns no events if HEAD or the page cannot be read.
         """
         try:
             if one.is_unread:
@@ -294,7 +295,7 @@ class TopicRelay:
 
 
 def add_sent(passing: TopicRelay | None, write: FeedWrite) -> FeedWrite:
-    """Returns HEAD with the number of the last sent event.
+    """Returns `write` with the number of the last sent event in HEAD.
 
     Without a topic, all events count as sent, so a later topic does not get them.
     """

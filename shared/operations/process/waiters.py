@@ -21,7 +21,7 @@ _LOOK_S = 0.25
 
 
 class LastEvent(NamedTuple):
-    """The last number of a tenant's feed or of a job's history. `ended` is `True` for a job that has ended."""
+    """The last event of a tenant's feed or of a job's history. `ended` is `True` for a job that has ended."""
 
     #: number of the last event
     number: int
@@ -66,7 +66,9 @@ class Waiters:
 
 
 class Tail:
-    """The last number of a tenant's feed or of a job's history, which its waiting callers share."""
+    """The last known event of a tenant's feed or of a job's history. All callers that wait for one feed or history
+    share its tail.
+    """
 
     def __init__(self, look: Look) -> None:
         self._look = look

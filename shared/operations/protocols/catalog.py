@@ -21,7 +21,9 @@ _CHECK_S = 10.0
 
 
 class Catalog:
-    """The last good protocols and modes. `refresh` reads newer values from the store, at most once per interval."""
+    """The last good protocols and modes. `refresh` reads newer values from the store, at most once in `refresh_s`
+    seconds.
+    """
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ class FirstLoaded:
     def in_effect(self, loaded: Registry, before: Registry) -> tuple[Registry, tuple[str, ...]]:
         """Returns `loaded` with the known steps of each version, and an error text for each refused version.
 
-        `before` stays in effect if the known steps and the other versions do not make a registry.
+        `before` stays in effect if `loaded` with the known steps is not a valid registry.
         """
         found: list[Protocol] = []
         refused: dict[VersionKey, str] = {}

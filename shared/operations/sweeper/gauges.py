@@ -45,7 +45,7 @@ def set_breaker_gauges(share: SweeperShare, gates: Iterable[GateState], now: dat
 
 
 def set_work_gauges(counts: WorkCounts, now: datetime) -> None:
-    """Sets the counts over all shares. A state without jobs is set to 0."""
+    """Sets the gauges of work in progress over all shares. A state without jobs is set to 0."""
     for status in JobStatus:
         if not status.terminal:
             telemetry.set_gauge("job_active", counts.active[status.value], status=status.value)

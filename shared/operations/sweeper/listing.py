@@ -89,7 +89,7 @@ def begin_survey(survey: Survey, now: datetime) -> Survey:
 async def continue_survey(
     context: Context, tenants: Sequence[str], before: Survey, is_over: Callable[[], bool], *, due_at: datetime
 ) -> Found:
-    """Continues the survey of the tenants until the time is over, with at least 256 jobs.
+    """Continues the survey of the tenants until the time is over. Reads at least one tenant, or 256 of its jobs.
 
     A job that has ended in the ledger but not in the index is due at `due_at`. A tenant or a job that cannot be read is
     skipped and does not stop the survey. Race relist: the survey is safe during normal work and another sweep. Raises
@@ -241,7 +241,7 @@ class _Part:
 
 
 def _count_row(survey: Survey, row: ActiveRow) -> None:
-    """Counts a row by its job, as changed by the comparison."""
+    """Adds a row, as changed by the comparison, to the counts of the survey."""
     counts = survey.counts
     if row.status in _UNBEGUN:
         survey.of_tenant.queued[row.request_type] += 1

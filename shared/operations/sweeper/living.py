@@ -47,7 +47,9 @@ async def survey_living(one: Pass, is_over: IsOver) -> None:
 
 
 async def _take(one: Pass, surveyed: Surveyed, owed: list[str]) -> None:
-    """Checks the counts of a surveyed tenant. Adds the tenant to `owed` if it needs a turn."""
+    """Sets the gauges and the peaks of a surveyed tenant, and checks its counts. Adds the tenant to `owed` if it needs
+    a turn.
+    """
     context, tenant, counts = one.context, surveyed.tenant, surveyed.counts
     set_queue_gauges(tenant, counts.queued)
     try:

@@ -112,9 +112,7 @@ async def prune_gate_logs(context: Context, tenant: str, before: datetime, is_ov
 async def _old(
     context: Context, tenant: str, page: Sequence[LogPlace], before: datetime
 ) -> tuple[list[LogPlace], set[str]]:
-    """Returns the entries of the page that can be deleted. Also returns the quotas of which an entry stays before a
-    later entry.
-    """
+    """Returns the entries of the page that can be deleted. Also returns the ids of quotas whose later entries stay."""
     gone: list[LogPlace] = []
     kept: set[str] = set()
     fed: dict[str, int] = {}

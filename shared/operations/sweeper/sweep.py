@@ -1,7 +1,7 @@
 """Runs one sweep: the duties of `shared.operations.sweeper.duties`, with span, metrics and mark.
 
-A sweep is over all tenants or over a share of them, and takes less than a minute. The next sweep continues at the
-stored position (docs/decisions/0022-the-sweeper-works-by-the-clock.md).
+A sweep is over all tenants or over a share of them. The time budgets of its duties are less than a minute in total. The
+next sweep continues at the stored position (docs/decisions/0022-the-sweeper-works-by-the-clock.md).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Used:
 
 
 async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis | None) -> Used:
-    """Reads whole hours, starting with the hour of `since`.
+    """Returns the sums of usage from the start of the hour of `since` until now.
 
     A call costs one query of the hours and at most five queries of lists. Raises LedgerUnavailable.
     """

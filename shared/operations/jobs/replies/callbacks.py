@@ -27,7 +27,7 @@ MAX_CALLBACK_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class CallbackResult:
-    """The result of a callback. The `grant` is valid as long as the attempt."""
+    """The result of a callback. `grant` and `token` are None if the attempt is no longer in flight."""
 
     result: ReplyResult
     grant: Grant | None
