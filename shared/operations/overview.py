@@ -118,7 +118,7 @@ async def _find_tight_quotas(context: Context, tenant: str) -> list[TightQuota]:
 
 
 def _make_services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -> list[Service]:
-    """Returns the services. For one tenant, a service has only its silence, since the other numbers cover all
+    """Returns the services. For one tenant, a service has only `silent_since`, since the other numbers cover all
     tenants.
     """
     names = sorted({*heard, *(service for service, _ in counts.backlogs), *counts.processing})

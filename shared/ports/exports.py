@@ -26,8 +26,8 @@ class LedgerExports(Protocol):
         """Continues the incomplete export, or starts the export of the day. Returns the export if the export is now
         complete.
 
-        Returns None if the export needs another call, or the day already has its export. Raises ExportLate for a
-        dropped export.
+        Returns None if the export needs another call, or the day already has its export. Raises ExportLate for an
+        export that is incomplete after two days, and deletes this export.
         """
 
     async def remove_before(self, before: datetime) -> None:

@@ -374,7 +374,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns a tenant's jobs, newest first, created from `since` on and before `until`. Makes one query of at most
         1,000 rows.
 
-        There is no other filter, because it makes the store read an unlimited number of rows for a page.
+        Supports no other filter, because any other makes the store read an unlimited number of rows for a page.
         """
 
     async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:

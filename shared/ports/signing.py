@@ -18,7 +18,7 @@ class PublicKey:
 
 
 class Signer(Protocol):
-    """The signing key of the setting. Each method raises KeyUnavailable."""
+    """The signing key of `LUCIUS_AUDIT_KEY`. Each method raises KeyUnavailable."""
 
     async def public_key(self) -> PublicKey:
         """Returns the public key of the current signing key."""

@@ -15,7 +15,7 @@ MAX_SOURCES = 1_000
 
 @dataclass(frozen=True)
 class Folding:
-    """The position of the rollup of an hour with many rows."""
+    """The position of the rollup of an hour with many rows, and the counts up to this position."""
 
     jobs: Mapping[Group, Counted] = field(default_factory=dict)
     #: cursor of the last included LIST row; None if there is none yet

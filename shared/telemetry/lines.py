@@ -41,7 +41,7 @@ def warn(message: str, **fields: Any) -> None:
 
 
 class Line(NamedTuple):
-    """One value of `event`."""
+    """A log event: a value of `event`, with its level and text."""
 
     event: str
     level: str

@@ -56,7 +56,7 @@ class EventFilter:
 
 @dataclass(frozen=True)
 class FeedPage:
-    """Events in order, and the cursor to continue from, which the last page of the feed also has."""
+    """A page of events in order, and the cursor of the next page. The last page of the feed has a cursor too."""
 
     events: list[Mapping[str, Any]]
     next: str

@@ -1,7 +1,8 @@
 """Checks the dispatch limits of services and lanes before an attempt is recorded (R56).
 
-A hold stops an attempt, and so does a reached number. The bus itself counts directives that wait or are in progress, so
-no count of LUCIUS can be wrong. There is no queue: the orchestration of a stopped attempt checks the limits again.
+A hold stops an attempt, and so does a reached `max_active`. The bus itself counts directives that wait or are in
+progress, so no count of LUCIUS can be wrong. There is no queue: the orchestration of a stopped attempt checks the
+limits again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
     """Returns the dispatch limit that stops the step's next attempt. If no limit stops the attempt, counts the attempt
     and returns None.
 
-    Reads the bus only for limits with a number. An unreadable bus stops no attempt: the directive then waits on the
+    Reads the bus only for limits with `max_active`. An unreadable bus stops no attempt: the directive then waits on the
     bus, and directives over the limit do less harm than a standstill. If the directory cannot be read, its last copy
     applies.
     """
@@ -61,7 +62,8 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
 
 
 async def has_guard(context: Context, step: Step) -> bool:
-    """Returns `True` if a dispatch limit of the step has, or may have, a hold or a number. Does not read the bus.
+    """Returns `True` if a dispatch limit of the step has, or may have, a hold or `max_active`. Does not read
+    the bus.
 
     `find_shut_guard` then decides. Raises nothing.
     """

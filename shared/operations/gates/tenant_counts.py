@@ -27,7 +27,9 @@ DEMAND_PATIENCE = timedelta(seconds=1)
 
 
 def is_counted(directory: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
-    """Returns `True` if the allocation record includes the jobs of all tenants, or if the quota has no number."""
+    """Returns `True` if the allocation record includes the jobs of all tenants, or if the quota has no
+    `max_active`.
+    """
     state = directory.over_all.get(gate.id)
     if state is None or state.max_active is None:
         return True

@@ -36,8 +36,8 @@ async def record_ends(
     demands: Sequence[Demand],
     opened: list[GateState],
 ) -> AllocationRecord:
-    """Returns the allocation record, with its breaker after the ended jobs in `demands`: jobs of tenants in the record
-    and of new tenants.
+    """Returns the allocation record, with its breaker after counting the ended jobs in `demands`. `demands`: of tenants
+    in the record and of new tenants.
 
     Writes and publishes a change first. Adds the quota to `opened` if its breaker opened. Raises Conflict if another
     process changed the breaker, and other LuciusErrors.

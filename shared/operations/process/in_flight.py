@@ -1,5 +1,5 @@
 """Counts of directives in flight on the bus, as one process knows them. A process reads them only for dispatch limits
-with a number (R56).
+with `max_active` (R56).
 """
 
 from __future__ import annotations

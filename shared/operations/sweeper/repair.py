@@ -130,8 +130,8 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
 
 
 async def postpone(context: Context, active: ActiveRow, until: datetime) -> None:
-    """Postpones the check of a job whose check failed. The job may be in a waiting queue, which its DUE row does not
-    show.
+    """Postpones the check of a job whose check failed. Reads the ACTIVE row first, since a DUE row does not show that
+    the job is in a waiting queue.
 
     Raises LedgerUnavailable.
     """
