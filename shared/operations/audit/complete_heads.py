@@ -2,7 +2,7 @@
 
 The feed and its heads are written together, so a job has every head if the feed has every row of the job. Two kinds of
 jobs need a check: living jobs, and ended jobs that the sweeper still compares with the feed. The check reads these jobs
-and sends hints of the jobs whose feed lacks rows. The next call continues where this call stopped.
+and sends hints of the jobs whose feed lacks rows. The next call continues from the stored position.
 """
 
 from __future__ import annotations

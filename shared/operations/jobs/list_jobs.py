@@ -170,8 +170,8 @@ async def fill_from(
     limit: int,
     every_row: bool,
 ) -> Page[T]:
-    """Reads the rows of all sources after `after`, merged, until a page is full, the list ends, or `MAX_READ_MORE`
-    (200) rows were read without being shown.
+    """Merges the rows of all sources after `after` into a page. Stops at a full page, at the end of the list, or after
+    `MAX_READ_MORE` (200) rows that are not shown.
 
     `every_row`: nearly every row is shown, so at most `limit` rows are read first. Raises errors of the ports.
     """

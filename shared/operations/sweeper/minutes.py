@@ -1,4 +1,4 @@
-"""Writes the sweeper's part of the overview: a row a minute, and the quotas at which jobs wait or will soon wait."""
+"""Writes the sweeper's part of the overview: a row a minute and the tight quotas (`shared.core.gates.tight_quotas`)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def _active(one: Pass) -> Counter[str] | None:
 
 
 async def find_tight_quotas(one: Pass) -> list[TightQuota]:
-    """Returns the quotas at which jobs wait or will soon wait, of the share's tenants and over all tenants. An
-    unreadable waiting queue has no age.
+    """Returns the tight quotas of the share's tenants and over all tenants, at most 20, with the ages of their waiting
+    queues. Logs a fault, and then returns no quotas.
     """
     context = one.context
     with telemetry.tolerate(Exception, "MINUTES_UNWRITTEN"):
