@@ -287,7 +287,7 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
-        """Returns active jobs whose `check_at` has come, the longest due first, after `after`."""
+        """Returns active jobs with `check_at` up to `now`, the longest due first, after `after`."""
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         """Changes the time of the sweeper's next check, in ACTIVE and DUE in one transaction.
@@ -346,7 +346,7 @@ class Index(DeadLetters, Purging, Protocol):
     async def due_for_clearing(
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
     ) -> list[EndedRow]:
-        """Returns ENDED rows whose `clear_at` has come, the earliest first, after `after`."""
+        """Returns ENDED rows with `clear_at` up to `now`, the earliest first, after `after`."""
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         """Moves the ENDED row to another time. Does nothing if the row does not exist."""

@@ -322,7 +322,7 @@ async def request_due_allocations(
 
 
 async def repeat_call(context: Context, tenant: str, wake_at: datetime | None) -> None:
-    """Repeats the wake-up for `wake_at` if this process's clock is behind the bus's, so that the wake-up came early
+    """Repeats the wake-up for `wake_at` if it is early, because this process's clock is behind the clock of the bus
     (R51).
 
     The delay of the second wake-up includes the clock difference, so a slow clock costs one message and causes no loop.

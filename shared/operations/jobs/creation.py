@@ -1,4 +1,4 @@
-"""The steps of every creation, for new jobs and redrives: idempotency record, rows, orchestration.
+"""The steps of every creation, for new jobs, redrives and replays: idempotency record, rows, orchestration.
 
 Because of this order, a repeated request or the sweeper can finish or withdraw an interrupted creation.
 """

@@ -65,9 +65,7 @@ async def _settle(
 async def _end(
     context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, instance_id: str
 ) -> Stored:
-    """Returns the job after ending its attempt, if the lease has expired. A backlog of the bus is not a failure
-    (R8).
-    """
+    """Ends the attempt if its lease has expired, or later if the bus has a backlog (R8). Returns the job in any case."""
     deadline = step.silent_until
     if not step.status.in_flight or deadline is None or deadline > context.clock.now():
         return stored

@@ -98,19 +98,19 @@ class Context(Stores):
     new_salt: Callable[[], str]
 
     def require_events(self) -> Events:
-        """Returns the feeds. Raises EventsOff if there are none."""
+        """Returns the feeds. Raises EventsOff if events are off."""
         if self.events is None:
             raise EventsOff
         return self.events
 
     def require_webhooks(self) -> Webhooks:
-        """Returns the client that posts to webhooks. Raises WebhooksOff if there is none."""
+        """Returns the client, the queue and the limits of webhooks. Raises WebhooksOff if webhooks are off."""
         if self.webhooks is None:
             raise WebhooksOff
         return self.webhooks
 
     def require_audit(self) -> Audit:
-        """Returns the heads and their signing key. Raises AuditOff if there are none."""
+        """Returns the heads, their signer and the store of statements. Raises AuditOff if there are no heads."""
         if self.audit is None:
             raise AuditOff
         return self.audit

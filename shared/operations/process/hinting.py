@@ -65,7 +65,7 @@ class Hinting:
         self._quiet_until: datetime | None = None
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
-        """Notes committed EVENT rows. If the rows mean public events, the process's next send includes their hints."""
+        """Notes committed EVENT rows. If the rows have public events, the process's next send includes their hints."""
         if rows and self._has_heads and job.status.terminal:
             # no sweep compares the job, so it gets a hint even without public events
             self._enqueue(self._extend(hint_of(job, rows)), None)
@@ -117,7 +117,7 @@ class Hinting:
             await asyncio.wait([sender])
 
     def _extend(self, hint: Hint) -> Hint:
-        """Returns the hint with the earlier rows that mean no public events, so that no process must read them."""
+        """Returns the hint with the earlier rows without public events, so that no process must read these rows."""
         first, last, heads = self._internal.pop(hint.key, (0, 0, ()))
         if not self._has_heads:
             hint = replace(hint, heads=None)

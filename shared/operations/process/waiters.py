@@ -43,8 +43,9 @@ class Waiters:
     def has_room(self, tenant: str | None, *, follower: bool = False) -> bool:
         """Returns `True` if the tenant can have one more waiting response.
 
-        A tenant has room while it holds fewer slots than are free, so a single tenant gets half of the slots. `tenant`:
-        None for a caller for all tenants. `follower`: the response waits for events.
+        A tenant has room while it holds fewer slots than are free, so a single tenant gets at most half of the 50
+        slots. `tenant`: None for a caller for all tenants. `follower`: the response waits for events, at most 10 per
+        tenant.
         """
         free = MAX_WAITERS - self._held.total()
         if follower and self._following[tenant] >= MAX_FOLLOWERS:

@@ -56,8 +56,8 @@ class Catalog:
         self._checking = asyncio.Lock()
 
     async def refresh(self) -> CatalogState:
-        """Refreshes and returns the protocols. Never raises. If the store is unreachable or invalid, the last good
-        values stay in effect.
+        """Refreshes and returns the protocols. Never raises. If the store is unreachable or a value is invalid, the
+        last good values stay in effect.
         """
         if not self._due():
             return self.current

@@ -106,7 +106,7 @@ async def _compare_admission(
 
 
 async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> AdmissionState:
-    """Removes idle quotas whose logs have no new entries from the admission state, and returns the state. Raises
+    """Removes idle quotas from the admission state if their logs have no new entries. Returns the state. Raises
     Contended.
     """
 

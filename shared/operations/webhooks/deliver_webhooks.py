@@ -179,7 +179,9 @@ async def _past_events(context: Context, stored: StoredHook, place: int) -> Hook
 
 
 async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall) -> None:
-    """Posts the delivery, unless its endpoint has the maximum number of concurrent calls."""
+    """Posts the delivery if a slot is free (`HookCalls.hold`). Otherwise sends its message again for a later time, or
+    leaves the delivery to the sweeper.
+    """
     delivery, hook = row.delivery, stored.hook
     event, url = await _event(context, delivery), await _url(context, hook, delivery)
     if event is None or url is None:

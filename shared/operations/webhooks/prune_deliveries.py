@@ -58,7 +58,7 @@ async def prune_hook_logs(context: Context, tenant: str) -> None:
 
 
 async def _first_kept(context: Context, tenant: str) -> int:
-    """Returns the number of the first event in the feed."""
+    """Returns the number of the first event in the feed, or the next number if the feed is empty."""
     feed = context.require_events().feed
     kept = await feed.events(tenant, after=0, limit=1)
     return kept[0].number if kept else (await feed.head(tenant)).number + 1
