@@ -1,4 +1,5 @@
-"""The instruments of the metric table. Attributes are checked, and their number of values is limited.
+"""The instruments of the metric table. Attributes are checked. Each attribute has at most 100 text values in a
+process. Further values count as `_other`.
 
 The instruments use the OpenTelemetry API alone. Without an exporter, the instruments do nothing.
 """

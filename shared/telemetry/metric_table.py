@@ -1,8 +1,8 @@
 """Every metric: name, kind, unit, attributes and meaning. The table in docs/reference/observability.md is generated
 from this module.
 
-No attribute is an id of a job, a step or a message. Only two metrics have the attribute `tenant`. The number of values
-of each attribute is limited.
+No attribute is an id of a job, a step or a message. Only two metrics have the attribute `tenant`. Each attribute has
+at most 100 text values in a process. Further values count as `_other`.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ async def _settle(
 async def _end(
     context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, instance_id: str
 ) -> Stored:
-    """Ends the attempt if its lease has expired, or later if the bus has a backlog (R8). Returns the job in any case."""
+    """Ends the attempt if its lease has expired, or later if the bus has a backlog (R8). Returns the job."""
     deadline = step.silent_until
     if not step.status.in_flight or deadline is None or deadline > context.clock.now():
         return stored
