@@ -86,7 +86,9 @@ def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]
 
 
 def _signs_of_deployment(names: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
-    """Returns the settings that only a deployment has. Without tokens, every caller of a deployment has every right."""
+    """Returns the names of settings that only a deployment has. Without tokens, every caller of a deployment has every
+    right.
+    """
     identity = {name for field, name in names.items() if field.startswith("auth_") and field != "auth_mode"}
     endpoints = {name for name in names.values() if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
     connections = {name for name in names.values() if name.endswith("_CONNECTION")}

@@ -82,7 +82,7 @@ def joined(groups: Iterable[DirectoryRows]) -> DirectoryRows:
 
 
 class QuotaDirectory(Protocol):
-    """The tenants with quotas, the rules for every tenant, and the quotas over all tenants.
+    """The tenants with quotas, the limits for every tenant, and the quotas over all tenants.
 
     The rows are in groups with versions. A change of a row changes the version of its group in the same transaction. So
     a process reads a group again only if its version differs. Each method raises LedgerUnavailable.

@@ -172,7 +172,7 @@ def emit_ended_span(
     attributes: Mapping[str, Any],
     **filled: str,
 ) -> None:
-    """Emits a span that has ended, with an id of its own."""
+    """Emits a span that has ended, with the span id of `itself`."""
     token = forced_span_id.set(itself.span_id)
     try:
         ended_span = _tracer.start_span(

@@ -1,8 +1,8 @@
-"""Changes a quota: its rule, a hold, a throttle, a resume, a reset of its breaker (R48, R52, R62).
+"""Changes a quota: its limits, a hold, a throttle, a resume, a reset of its breaker (R48, R52, R62).
 
 Each change is one write of the tenant's admission state, with its log entry, under the state's ETag. Jobs that can
-start because of the change are admitted immediately afterwards. The rules for every tenant are in the admission state
-of tenant `*`, which has no jobs. The directory has the same rules, and all processes read the directory.
+start because of the change are admitted immediately afterwards. The limits for every tenant are in the admission state
+of tenant `*`, which has no jobs. The directory has the same limits, and all processes read the directory.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of a changed rule, counted up to 1,000 jobs. Counts are None for a rule for every tenant."""
+    """The effect of changed limits, counted up to 1,000 jobs. Counts are None for limits for every tenant."""
 
     changed: Changed
     #: waiting jobs that would start immediately
@@ -96,7 +96,7 @@ async def set_rule(
     *,
     rule_seq: int | None,
 ) -> Changed:
-    """Merges `patch` into the quota's own rule. `rule_seq`: number in the state that the caller read. None means any
+    """Merges `patch` into the quota's own limits. `rule_seq`: number in the state that the caller read. None means any
     number.
 
     Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable for a dispatch
@@ -136,9 +136,9 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
 async def delete_rule(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, rule_seq: int | None
 ) -> Changed:
-    """Removes the quota's own rule. A rule for every tenant then applies.
+    """Removes the quota's own limits. The limits for every tenant then apply.
 
-    Raises GateNotFound if the quota has no rule of its own, RuleChanged, Contended, LedgerUnavailable.
+    Raises GateNotFound if the quota has no limits of its own, RuleChanged, Contended, LedgerUnavailable.
     """
 
     def alter(state: GateState, now: datetime) -> GateState:
@@ -305,7 +305,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
 
 
 async def _publish_default(context: Context, state: GateState) -> None:
-    """Publishes a rule for every tenant, or the limits of a quota over all tenants, in the directory."""
+    """Publishes the limits for every tenant, or the state of a quota over all tenants, in the directory."""
     gate = state.gate
     if gate.tenant != EVERY:
         return

@@ -1,6 +1,6 @@
 """Compares the logs of quotas and incidents with the feeds, and sends lost hints again (R79).
 
-Each sweep compares the quotas in the admission states that it read, the rules for every tenant, and the incidents that
+Each sweep compares the quotas in the admission states that it read, the limits for every tenant, and the incidents that
 were opened last. The first sweep of an hour also compares the admission states of sleeping tenants and each incident in
 the list of open incidents. That sweep deletes closed incidents from that list (R64). A log is not read if the feed is
 known to have it.
