@@ -84,8 +84,8 @@ def promises() -> str:
     records = (job.record_bytes - RECORD_BYTES) * MILLION / 1e9 * PRICES["LOGS_GB"].usd
     rows = {
         "a redelivered directive does not repeat its work: metadata of each result": [attempts] * 2,
-        "each transition leaves a log record, beside its row in the history": [records] * 2,
-        "a flooded lane delays no other lane: a function for each lane": [0.0, less(shared_replies=True)[1]],
+        "each transition writes a log record, in addition to its row in the history": [records] * 2,
+        "a burst on one lane delays no other lane: a function for each lane": [0.0, less(shared_replies=True)[1]],
         "public events": events,
         "a tenth of the traces": less(traces_kept=0.0),
     }
