@@ -16,8 +16,9 @@ class Retries:
 
     The wait is a random part of a time that doubles with each attempt ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). If the API sends `Retry-After`, this
-    random part is added to the seconds of the header. Every request can be retried, since reads change nothing,
-    controls are idempotent, and a submit has an idempotency key.
+    random part is added to the seconds of the header. The client never retries health checks, tests of
+    webhooks and rotations of their secrets. Other requests are safe to retry: controls are idempotent, and a submit
+    has an idempotency key.
     """
 
     #: maximum number of requests; 1: no repetition

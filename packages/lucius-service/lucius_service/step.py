@@ -99,10 +99,9 @@ class Task:
         return uri
 
     def artifact(self, name: str, data: bytes, media_type: str = "application/octet-stream") -> str:
-        """Writes `artifacts/{name}` under `workspace_ref`, which the RESULT lists, and returns its URI. Raises
-        StepFailed.
+        """Writes the blob `artifacts/{name}` under `workspace_ref` and returns its URI. Raises StepFailed.
 
-        A second write with the same name replaces the artifact.
+        The RESULT lists the artifact. A second write with the same name replaces the artifact.
         """
         uri = self.write(f"artifacts/{name}", data, media_type)
         self.artifacts = [each for each in self.artifacts if each.name != name]

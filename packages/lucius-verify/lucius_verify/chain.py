@@ -7,7 +7,7 @@ This module shares no code with the app that wrote the history.
   `data_digest` is the SHA-256 of the bytes of `salt` and the canonical JSON of `data`. The field `prev_hash` is the
   hash of the previous event, or empty in the first event. The JOB row has the hash of the last event.
 - An event whose content is withheld has `data_digest` and neither `data` nor `salt`.
-- A column that has the value of every new row is left out of a row.
+- A row omits each column that has its default value.
 - The first event has the digest of the created rows (`data.rows`). Each event has the columns that it changed
   (`data.changes`). So the verifier can restore the created rows, and compute the present rows from these rows.
 """

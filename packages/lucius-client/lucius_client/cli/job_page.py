@@ -38,7 +38,7 @@ OUTCOMES = Listing("outcomes", "event", (Column("if", "event"), Column("then", "
 
 
 def show_job(session: Session, job: Json) -> None:
-    """Prints a job as a page, its id, or JSON. The page of a job that has not ended needs one more request."""
+    """Prints a job as a page, as an id, or as JSON. The page of a job that has not ended needs one more request."""
     if not session.for_people:
         session.show(JOBS, [job], job)
         return

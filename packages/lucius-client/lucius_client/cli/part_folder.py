@@ -20,8 +20,8 @@ _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 def part_folder(output: Path, *, continues: bool) -> Iterator[Path]:
     """Yields the folder, and removes the folder afterwards.
 
-    With `continues`, the folder remains after an error, and the next export uses its files. Raises UsageError if
-    another export uses the folder, or if a file cannot be written.
+    With `continues`, the folder remains after an error, and the next export uses the files in the folder. Raises
+    UsageError if another export uses the folder, or if a file cannot be written.
     """
     part = output.with_name(f"{output.name}.part")
     try:

@@ -32,7 +32,7 @@ _TEXT = "lucius.text/1"
 
 
 def open_result(job: Job) -> OpenResult:
-    """Opens the result of `job`. `LUCIUS_BLOB_CONNECTION` is used for blobs of its account. Raises LuciusError."""
+    """Opens the result of `job`. Uses `LUCIUS_BLOB_CONNECTION` for blobs of its account. Raises LuciusError."""
     from lucius_client.cli.documents import configured
 
     return OpenResult(job, configured())

@@ -95,7 +95,7 @@ class Session:
             print_table(rendering.console(), listing, rows, wide=self.output is OutputFormat.WIDE)
 
     def show_one(self, listing: Listing, row: Json, document: Any = None) -> None:
-        """Prints one row as a page, its id, or JSON (`document`, by default the row)."""
+        """Prints one row as a page, as an id, or as JSON. JSON is `document`, by default the row."""
         if self.for_people:
             print_page(rendering.console(), page_of(listing, row))
         else:
