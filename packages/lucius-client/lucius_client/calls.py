@@ -347,5 +347,5 @@ def _job(job_id: str) -> str:
 
 def _segment(value: str) -> str:
     if value in ("", ".", ".."):
-        raise BadId(f"{value!r} is not an id or a name")
+        raise BadId(f"{value!r} is not an id or a name; give the complete id or name")
     return quote(value, safe="")

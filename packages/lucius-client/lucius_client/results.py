@@ -95,7 +95,9 @@ class OpenResult:
         except HttpResponseError as error:
             raise self._refusal(error.status_code, getattr(error, "error_code", None), error) from error
         except AzureError as error:
-            raise StoreUnreachable(f"the store of {self.uri} does not respond: {_first_line(error)}") from error
+            raise StoreUnreachable(
+                f"the store of {self.uri} does not respond: {_first_line(error)}; read the result again"
+            ) from error
 
     def _refusal(self, status: int | None, code: Any, error: Exception) -> Exception:
         why = str(getattr(code, "value", code) or status or _first_line(error))
@@ -105,12 +107,12 @@ class OpenResult:
         if status is None:  # no token, so the request was never sent
             return ResultForbidden(self.uri, f"no credential for {self.uri}; run `az login` ({why})")
         if status in (401, 403):
-            return ResultForbidden(self.uri, f"your credential cannot read {self.uri} ({why})")
+            return ResultForbidden(self.uri, f"your credential cannot read {self.uri} ({why}); use another credential")
         if status == 412:
             return ResultUnreadable(self.uri, f"{self.uri} changed during the read; read the result again")
         if status >= _UNEXPECTED or status == 429:
-            return StoreUnreachable(f"the store of {self.uri} does not respond: {why}")
-        return ResultUnreadable(self.uri, f"{self.uri} cannot be read ({why})")
+            return StoreUnreachable(f"the store of {self.uri} does not respond: {why}; read the result again")
+        return ResultUnreadable(self.uri, f"{self.uri} cannot be read ({why}); read the result with another tool")
 
 
 def read_result(job: Job, out: BinaryIO | None, credential: Any) -> Result:
@@ -132,9 +134,9 @@ def read_result(job: Job, out: BinaryIO | None, credential: Any) -> Result:
 def _output(job: Job) -> str:
     if job.status in ("FAILED_FINAL", "CANCELLED"):
         why = f" ({job.error_code})" if job.error_code else ""
-        raise NoResult(job, f"job {job.jobId} ended {job.status}{why}: it has no result")
+        raise NoResult(job, f"job {job.jobId} ended {job.status}{why} and has no result; redrive the job")
     if job.status != "SUCCEEDED" or job.final_output is None:
-        raise NoResult(job, f"job {job.jobId} is {job.status}: it has no result yet")
+        raise NoResult(job, f"job {job.jobId} is {job.status} and has no result yet; wait until the job ends")
     return job.final_output.uri
 
 
@@ -142,7 +144,7 @@ def _blob(uri: str, credential: Any) -> BlobClient:
     try:
         from azure.storage.blob import BlobClient, BlobServiceClient
     except ImportError as missing:
-        raise ResultUnreadable(uri, f"reading a result needs `lucius-client[results]`: {missing}") from missing
+        raise ResultUnreadable(uri, f"package not found ({missing}); install `lucius-client[results]`") from missing
     options: dict[str, Any] = {**RETRY, "max_single_get_size": _CHUNK, "max_chunk_get_size": _CHUNK}
     try:
         parts = urlsplit(uri)
@@ -177,7 +179,7 @@ def _place(uri: str, parts: SplitResult) -> tuple[str, str, str | None]:
 def _names(uri: str, path: str) -> tuple[str, str]:
     container, _, name = unquote(urlsplit(path).path).lstrip("/").partition("/")
     if not container or not name or name.endswith("/"):
-        raise ResultUnreadable(uri, f"{uri} is not the URI of a blob")
+        raise ResultUnreadable(uri, f"{uri} is not the URI of a blob: the path must have a container and a blob name")
     return container, name
 
 
@@ -185,7 +187,7 @@ def _default(uri: str) -> Any:
     try:
         from azure.identity import DefaultAzureCredential
     except ImportError as missing:
-        raise ResultUnreadable(uri, f"reading a result needs `lucius-client[results]`: {missing}") from missing
+        raise ResultUnreadable(uri, f"package not found ({missing}); install `lucius-client[results]`") from missing
     return DefaultAzureCredential()
 
 

@@ -150,8 +150,8 @@ def test_a_program_may_ask_where_it_is(ended: Callable[[bytes], dict[str, Any]],
 @pytest.mark.parametrize(
     ("status", "place", "code", "expected"),
     [
-        ("IN_PROGRESS", None, 3, "is IN_PROGRESS: it has no result yet"),
-        ("FAILED_FINAL", None, 1, "ended FAILED_FINAL: it has no result"),
+        ("IN_PROGRESS", None, 3, "is IN_PROGRESS and has no result yet"),
+        ("FAILED_FINAL", None, 1, "ended FAILED_FINAL and has no result"),
         ("CANCELLED", None, 1, "ended CANCELLED"),
         ("SUCCEEDED", "{blob}/results/nobody/none", 3, "there is no blob at"),
         ("SUCCEEDED", "s3://bucket/key", 2, "is not a blob of Azure Storage"),

@@ -189,7 +189,9 @@ def _words(given: list[str]) -> Json:
         if not word or not equals:
             raise UsageError(f"--filter {each}: must be KEY=VALUE, for example status=FAILED_FINAL")
         if word in words:
-            raise UsageError(f"--filter {each}: {word} is given twice; separate states with commas")
+            raise UsageError(
+                f"--filter {each}: {word} is given twice; give each key once, and separate states with commas"
+            )
         words[word] = _value(word, value)
     return words
 

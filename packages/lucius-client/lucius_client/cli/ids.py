@@ -127,7 +127,9 @@ def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str
             f"{given} is not unique: {named}{' ...' if len(matching) > _NAMED else ''}; give more characters"
         )
     if matching and cut and len(tail) < _MIN_OF_MANY:
-        raise UsageError(f"{given} is unique among {newest} only; give {_MIN_OF_MANY} characters after the last _")
+        raise UsageError(
+            f"{given} is unique among {newest} only; give at least {_MIN_OF_MANY} characters after the last _"
+        )
     return matching[0] if matching else None
 
 

@@ -78,7 +78,7 @@ def show(
     job: JobId,
     as_of: Annotated[
         int | None,
-        typer.Option("--as-of", min=1, metavar="SEQ", help="Number of the event after which to show the job."),
+        typer.Option("--as-of", min=1, metavar="SEQ", help="Show the job's state after the event with this number."),
     ] = None,
 ) -> None:
     """Show a job with its steps."""

@@ -57,7 +57,7 @@ class Linter:
     def check_ramps(self) -> list[Finding]:
         """Returns faults of the checked files together. Only the highest of several versions can have a ramp."""
         return [
-            Finding(file, "ramp_percent", "only the highest of several versions can have a ramp")
+            Finding(file, "ramp_percent", "only the highest of several versions can have a ramp; remove the ramp")
             for versions in self._of_request_type.values()
             for file, each in versions
             if each.get("ramp_percent") is not None
@@ -85,9 +85,16 @@ class Linter:
         versions = self._of_request_type.setdefault(definition["request_type"], [])
         for other, each in versions:
             if (each["protocol_id"], each["version"]) == (definition["protocol_id"], definition["version"]):
-                yield "version", f"{other} also has version {definition['version']} of this protocol"
+                yield (
+                    "version",
+                    f"{other} also has version {definition['version']} of this protocol; change one version",
+                )
             elif each["protocol_id"] != definition["protocol_id"]:
-                yield "request_type", f"{other} also has the job type {definition['request_type']}"
+                yield (
+                    "request_type",
+                    f"{other} also has the job type {definition['request_type']}; "
+                    "change one job type, or give both files the same protocol_id",
+                )
         versions.append((str(file), definition))
 
     def _service_faults(self, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -110,7 +117,7 @@ def services_of(topology: Path | None) -> dict[str, str] | None:
     try:
         return {service["name"]: service["stepType"] for service in json.loads(file.read_text("utf-8"))["services"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{file} is not a bus topology: {error}") from error
+        raise UsageError(f"{file} is not a bus topology: {error}; name another file with --topology") from error
 
 
 def _step_id_faults(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -118,7 +125,10 @@ def _step_id_faults(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
     for number, step in enumerate(steps):
         name = step["step_id"].lower()
         if name in seen:
-            yield f"steps.{number}.step_id", f"{step['step_id']} is used twice"
+            yield (
+                f"steps.{number}.step_id",
+                f"an earlier step has the id {step['step_id']}, regardless of case; rename one step",
+            )
         seen.add(name)
 
 
@@ -129,14 +139,14 @@ def _group_faults(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         place = f"parallel.{number}"
         unknown = [name for name in group if name not in order]
         if unknown:
-            yield place, f"names unknown steps: {', '.join(unknown)}"
+            yield place, f"unknown steps: {', '.join(unknown)}; name steps of this file"
             continue
         if len({*grouped, *group}) != len(grouped) + len(group):
-            yield place, f"names a step twice: {', '.join(group)}"
+            yield place, f"`parallel` names a step of this group twice: {', '.join(group)}; name each step once"
         grouped += group
         first = min(order.index(name) for name in group)
         if set(order[first : first + len(group)]) != set(group):
-            yield place, f"the steps of a group must be adjacent: {', '.join(group)}"
+            yield place, f"the steps of a group must be adjacent: {', '.join(group)}; change the order in `steps`"
 
 
 def _payload_schema_faults(folder: Path, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -146,7 +156,7 @@ def _payload_schema_faults(folder: Path, number: int, step: Mapping[str, Any]) -
     try:
         Draft202012Validator.check_schema(json.loads((folder / name).read_text(encoding="utf-8")))
     except OSError:
-        yield place, f"file not found: {name}"
+        yield place, f"file not found: {name}; add the file, or correct `payload_schema`"
     except ValueError as error:
         yield place, f"{name} is not JSON: {error}"
     except SchemaError as error:

@@ -78,7 +78,7 @@ def _issuer_of(api: str) -> str:
     if (parts.hostname, parts.port) in (("127.0.0.1", 7071), ("localhost", 7071)):
         return DEFAULT_ISSUER
     raise UsageError(
-        f"--issuer or LUCIUS_ISSUER must name the token issuer of {api}; `python -m emulator up --auth` prints it"
+        f"--issuer or LUCIUS_ISSUER must name the token issuer of {api}; `python -m emulator up --auth` prints the URL"
     )
 
 

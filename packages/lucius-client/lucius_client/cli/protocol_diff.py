@@ -140,7 +140,7 @@ def _breaks(old: Definition, new: Definition, found: Difference) -> Iterator[str
             yield f"step {name} is new and its payload requires {', '.join(schema['required'])}"
     is_same = old["protocol_id"] == new["protocol_id"] and old["version"] == new["version"]
     if is_same and _work(old) != _work(new):
-        yield f"version {new['version']} has other steps: the app refuses the file; raise `version`"
+        yield f"version {new['version']} has other steps than before; the app refuses this version, so raise `version`"
 
 
 def _work(definition: Definition) -> Any:

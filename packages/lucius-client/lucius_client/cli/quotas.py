@@ -42,7 +42,7 @@ Until = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="End, as a timestamp or a duration: 2026-01-27T10:00:00Z, 90m, 2h, 3d. "
+        help="End of the hold or throttle, as a timestamp or a duration: 2026-01-27T10:00:00Z, 90m, 2h, 3d. "
         "Default: until `lucius quota resume`.",
     ),
 ]
