@@ -64,7 +64,7 @@ def _parse(text: str) -> Json:
     try:
         payload = json.loads(content)
     except ValueError as error:
-        raise UsageError(f"--payload is not JSON: {error}") from error
+        raise UsageError(f"--payload is not JSON: {error}; correct the JSON, or name a file with @FILE") from error
     if not isinstance(payload, dict):
         raise UsageError("--payload must be a JSON object with a key for each step")
     return payload

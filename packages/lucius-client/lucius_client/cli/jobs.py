@@ -181,7 +181,7 @@ def audit(
     try:
         out.write_text(rendering.json_text(bundle) + "\n", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror}") from error
+        raise UsageError(f"cannot write {out}: {error.strerror}; name another file with --out") from error
 
 
 @with_session

@@ -99,5 +99,5 @@ def _token(issuer: str, form: dict[str, str]) -> dict[str, Any]:
     if response.status_code >= 400 or not isinstance(body, dict) or "access_token" not in body:
         problem = body if isinstance(body, dict) else {}
         reason = problem.get("error_description") or problem.get("error") or f"HTTP status {response.status_code}"
-        raise CliError(f"{issuer} returned no token: {reason}", Exit.REFUSED)
+        raise CliError(f"{issuer} returned no token: {reason}; check --as, --scope and --issuer", Exit.REFUSED)
     return body

@@ -155,7 +155,7 @@ def add_commands(entries: Iterable[EntryPoint]) -> None:
 
 def _broken(why: str) -> Callable[[], None]:
     def fail() -> None:
-        raise CliError(f"this command cannot be loaded: {' '.join(why.split())}")
+        raise CliError(f"this command cannot be loaded: {' '.join(why.split())}; install its package again")
 
     return fail
 

@@ -36,7 +36,7 @@ def part_folder(output: Path, *, continues: bool) -> Iterator[Path]:
                 raise
             _remove(part)
     except OSError as error:
-        raise UsageError(f"cannot write {error.filename or output}: {error.strerror}") from error
+        raise UsageError(f"cannot write {error.filename or output}: {error.strerror}; name another file") from error
     finally:
         # NFS keeps the lock file until it is closed, and the folder of another export has files; rmdir fails then
         with contextlib.suppress(OSError):

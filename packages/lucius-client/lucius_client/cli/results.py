@@ -112,7 +112,7 @@ def save_result(result: OpenResult, path: Path) -> None:
         finally:
             fresh.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --out") from error
 
 
 def _copy(result: OpenResult, out: BinaryIO) -> None:

@@ -62,9 +62,9 @@ def read_rules(file: Path) -> list[FileRule]:
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+        raise UsageError(f"cannot read {file}: {error.strerror}; name another file") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}; correct the file") from error
     entries = document.get("quotas") if isinstance(document, dict) and len(document) == 1 else None
     if not isinstance(entries, list):
         raise UsageError(f"{file}: must be a list under `quotas:`, without other keys")

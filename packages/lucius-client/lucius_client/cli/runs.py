@@ -88,7 +88,7 @@ def get(
             session.client.run_artifact(run, name, file, attempt=attempt)
         fresh.replace(path)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --out") from error
     finally:
         fresh.unlink(missing_ok=True)
     rendering.write(str(path))

@@ -75,7 +75,9 @@ def documents(names: list[str], include: Sequence[str] = ()) -> Selection:
         if not files:
             matching = f" matches {', '.join(include)}" if include else ""
             raise UsageError(
-                f"no file in {name}{matching}; name another folder" if path.is_dir() else f"no such file: {name}"
+                f"no file in {name}{matching}; name another folder"
+                if path.is_dir()
+                else f"no such file: {name}; check the path"
             )
         selected += files
         (found if path.is_dir() and not include else named).update(files)
@@ -120,7 +122,7 @@ def envelopes(source: str, defaults: Json) -> list[Json]:
         try:
             envelope = json.loads(line)
         except ValueError as error:
-            raise UsageError(f"{source}:{number}: {error}") from error
+            raise UsageError(f"{source}:{number}: not JSON: {error}; write one job request in each line") from error
         if not isinstance(envelope, dict):
             raise UsageError(f"{source}:{number}: not a JSON object; write one job request in each line")
         lines.append({**defaults, **envelope})
@@ -133,7 +135,7 @@ def _lines(source: str) -> list[str]:
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {source}: {error}") from error
+        raise UsageError(f"cannot read {source}: {error}; name another file") from error
     return text.split("\n")
 
 
