@@ -313,7 +313,7 @@ def _post(path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = 
 def _post_once(
     path: str, body: Mapping[str, Any], key: str | None = None, query: Mapping[str, str] | None = None
 ) -> Request:
-    """Makes a POST with an idempotency key, so that its repetition after a lost response has no further effect."""
+    """Makes a POST with an idempotency key, so that a repetition after a lost response has no further effect."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())}
     return Request("POST", path, query=query or {}, headers=headers, content=_dump(body))
 

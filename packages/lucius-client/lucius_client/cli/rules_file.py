@@ -77,7 +77,7 @@ def read_rules(file: Path) -> list[FileRule]:
 
 def _rule(place: str, entry: Any) -> FileRule:
     if not isinstance(entry, dict):
-        raise UsageError(f"{place}: must be a mapping")
+        raise UsageError(f"{place}: must be a mapping, for example {{tenant: acme, maxActive: 2}}")
     if unknown := sorted(str(name) for name in entry if name not in (*_NUMBERS, *_NAMES)):
         raise UsageError(f"{place}: unknown keys: {', '.join(unknown)}; remove the keys")
     tenant, source = _name(place, "tenant", entry), _name(place, "source", entry)
