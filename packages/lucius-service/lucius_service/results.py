@@ -1,9 +1,11 @@
 """The copy of a result at the caller's `output_ref`, and the stored RESULT of an ended attempt.
 
-A step writes into the workspace, where the storage account deletes old blobs. The result of a directive with `final` is
-the job's result, and the SDK copies this result to `{output_ref}/{jobId}/{name}`. `name` is the result's path below
-`workspace_ref`, so every attempt of the step writes the same blob. An `output_ref` whose last segment has a dot and no
-closing slash is the blob's URI.
+A step writes into the workspace. The storage account deletes a blob of the workspace `LUCIUS_WORKSPACE_DAYS` after the
+last write.
+
+The result of a directive with `final` is the job's result, and the SDK copies this result to
+`{output_ref}/{jobId}/{name}`. `name` is the result's path below `workspace_ref`, so every attempt of the step writes
+the same blob. An `output_ref` whose last segment has a dot and no closing slash is the blob's URI.
 
 In a last parallel group, only the first step writes to this URI. The URI of each other step contains the step's id. The
 SDK does not replace a blob that another job wrote, or that is not a result.
