@@ -26,7 +26,7 @@ class JobFilter(TypedDict, total=False):
     correlation_id: str | None
     """Jobs with this correlation id."""
     archived: bool | None
-    """`true`: only archived jobs; not with `idempotency_key` or `correlation_id`. Default: only jobs that are not archived."""
+    """`true`: only archived jobs. Cannot be combined with `idempotency_key` or `correlation_id`. Default: only jobs that are not archived."""
 
 
 class IncidentFilter(TypedDict, total=False):

@@ -42,7 +42,7 @@ class AuditBundle(Message):
     taken_at: AwareDatetime
     job: Annotated[dict[str, Any], Field(description="The JOB row.")]
     steps: Annotated[list[dict[str, Any]], Field(description="The STEP rows.")]
-    events: Annotated[list[dict[str, Any]], Field(description="The EVENT rows, from the first.")]
+    events: Annotated[list[dict[str, Any]], Field(description="The EVENT rows, oldest first.")]
     digest: Annotated[str, Field(description="SHA-256 over the canonical JSON (RFC 8785) of all other fields.")]
 
 
@@ -67,7 +67,7 @@ class AuditKeys(Message):
 
 class Backoffs(Message):
     """
-    Seconds before the next attempt, per cause. The last entry repeats.
+    Seconds before the next attempt, per cause. The last entry repeats, except for dispatch.
     """
 
     dispatch: list[float] | None = None
@@ -153,7 +153,7 @@ class BulkPreview(Message):
     tenant: str
     action: Literal["cancel", "pause", "resume", "redrive", "replay"]
     matched: Annotated[int, Field(description="Number of matching jobs, at most 1,000.")]
-    more: Annotated[bool, Field(description="`true` if more jobs may match.")]
+    more: Annotated[bool, Field(description="`true` if more jobs can match.")]
     first: Annotated[list[str], Field(description="Up to 20 matching jobs, newest first.")]
 
 
@@ -275,7 +275,9 @@ class Delivery(Message):
     tries: int
     due_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time of the next attempt. Null if the delivery waits for its webhook, or has ended."),
+        Field(
+            description="Time of the next attempt. Null if the delivery waits until its webhook is resumed, or has ended."
+        ),
     ]
     ended_at: AwareDatetime | None
     tried_at: AwareDatetime | None
@@ -589,7 +591,7 @@ class HookSecret(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL. The rest is hidden, because the rest may be a secret. Null for `default`, whose\nURLs are in the jobs."
+            description="Scheme and host of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -717,18 +719,22 @@ class Operations(Message):
     Operations of a job.
     """
 
-    directives: Annotated[Operation, Field(description="Directives sent to the bus.")]
-    replies: Annotated[Operation, Field(description="Replies received from the bus or by callback.")]
-    table_writes: Annotated[Operation, Field(description="Committed transactions. Each transaction is one request.")]
+    directives: Annotated[Operation, Field(description="Number of directives sent to the bus.")]
+    replies: Annotated[Operation, Field(description="Number of replies received from the bus or by callback.")]
+    table_writes: Annotated[
+        Operation, Field(description="Number of committed transactions. Each transaction is one request.")
+    ]
     table_reads: Annotated[
         Operation,
         Field(
-            description="Reads that the job's transactions need if HTTP, Durable Functions and each lane are separate processes. One\nprocess needs fewer reads. A RESULT more than one minute after its ACK needs one more read. Events without a\nchange do not count."
+            description="Number of reads that the job's transactions need if HTTP, Durable Functions and each lane are separate\nprocesses. One process needs fewer reads. A RESULT more than one minute after its ACK needs one more read.\nEvents without a change do not count."
         ),
     ]
     episodes: Annotated[
         Operation,
-        Field(description="Orchestration episodes: starts and received events. A timer without work is not counted."),
+        Field(
+            description="Number of orchestration episodes, which are starts and received events. A timer without work does not count."
+        ),
     ]
     beyond: Annotated[
         dict[str, int],
@@ -888,7 +894,9 @@ class OverviewSweeper(Message):
         AwareDatetime | None, Field(description="End of the last sweep. Null before the first sweep.")
     ]
     late: bool
-    more: Annotated[bool | None, Field(description="`true` if the sweep ran out of time before it did all due work.")]
+    more: Annotated[
+        bool | None, Field(description="`true` if the sweep reached its time limit before all due work was done.")
+    ]
 
 
 class Problem(Message):
@@ -907,7 +915,7 @@ class Problem(Message):
     errors: Annotated[
         list[FieldError],
         Field(
-            description="Errors in the request's content. Empty for other errors. `detail` states if there are more errors."
+            description="Errors in the request's content. Empty for other errors. If the request has more errors, `detail` has a note."
         ),
     ]
     correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
@@ -946,12 +954,13 @@ class ProtocolSource(Message):
 
     source: Literal["files", "app-configuration"]
     read_at: Annotated[
-        AwareDatetime | None, Field(description="Time of the last read of the store. Null before the first read.")
+        AwareDatetime | None,
+        Field(description="Time of the last read of App Configuration. Null before the first read."),
     ] = None
     problems: Annotated[
         list[str] | None,
         Field(
-            description="Errors in the protocols of the source. The last valid protocols stay in effect. Null for callers who do not see\nall tenants."
+            description="Errors in the protocols of `source`. The last valid protocols stay in effect. Null for callers who do not see\nall tenants."
         ),
     ] = None
     versions: Annotated[dict[str, int], Field(description="Version for new jobs, by job type.")]
@@ -1036,7 +1045,7 @@ class QueryError(Message):
 
 class QuotaBreaker(Message):
     """
-    State of a circuit breaker.
+    State of a circuit breaker, with the jobs that it counts.
     """
 
     state: Annotated[
@@ -1530,7 +1539,7 @@ class UsageSum(Message):
 
 class WaitingJob(Message):
     """
-    A waiting job.
+    A job that waits for a quota, with the position and the reason.
     """
 
     jobId: str
@@ -1767,7 +1776,7 @@ class DsseEnvelope(Message):
     """
 
     payloadType: Literal["application/vnd.in-toto+json"]
-    payload: Annotated[str, Field(description="The statement, canonical JSON (RFC 8785), in base64.")]
+    payload: Annotated[str, Field(description="Statement as canonical JSON (RFC 8785), in base64.")]
     signatures: list[DsseSignature]
 
 
@@ -1809,7 +1818,7 @@ class Hook(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL. The rest is hidden, because the rest may be a secret. Null for `default`, whose\nURLs are in the jobs."
+            description="Scheme and host of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -1859,7 +1868,7 @@ class HookDetail(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL. The rest is hidden, because the rest may be a secret. Null for `default`, whose\nURLs are in the jobs."
+            description="Scheme and host of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -2055,7 +2064,7 @@ class JobPage(Message):
 
 class LineOutcome(Message):
     """
-    Result of one line: a job, a dry run or an error.
+    Result of one line of a batch: a job, a dry run or an error.
     """
 
     line: Annotated[int, Field(description="Line number in the body. Blank lines count.")]
@@ -2103,7 +2112,7 @@ class OverviewHealth(Message):
 
 class OverviewIncidents(Message):
     """
-    Open incidents.
+    Number of open incidents, and the newest open incident.
     """
 
     open: int
@@ -2406,7 +2415,7 @@ class Reconciled(Message):
     more: Annotated[
         bool,
         Field(
-            description="`true` if the sweep ran out of time before it did all due work. Repeat the request for the rest."
+            description="`true` if the sweep reached its time limit before all due work was done. Repeat the request to continue."
         ),
     ]
 
@@ -2474,7 +2483,7 @@ class Replay(Message):
     output_kept_until: Annotated[
         AwareDatetime | None,
         Field(
-            description="Earliest time after which the output may be deleted. Null if the output is retained without a limit."
+            description="Earliest time after which the output can be deleted. Null if the output is retained without a limit."
         ),
     ]
     created_at: AwareDatetime
@@ -2546,7 +2555,8 @@ class Step(Message):
     output_ref: Reference | None
     result_ref: Annotated[Reference | None, Field(description="URI of the step's output.")]
     result: Annotated[
-        StepResult | None, Field(description="Other content of the current attempt's RESULT. Null if there is none.")
+        StepResult | None,
+        Field(description="Other content of the current attempt's RESULT. Null if the RESULT has no other content."),
     ]
     carried: Annotated[
         bool,
@@ -2581,7 +2591,9 @@ class SweeperState(Message):
     ]
     looked_at: int | None
     actions: int | None
-    more: Annotated[bool | None, Field(description="`true` if the sweep ran out of time before it did all due work.")]
+    more: Annotated[
+        bool | None, Field(description="`true` if the sweep reached its time limit before all due work was done.")
+    ]
     late: Annotated[
         bool,
         Field(
@@ -2789,7 +2801,7 @@ class Job(Message):
     callback_urls: Annotated[
         dict[str, str],
         Field(
-            description="Scheme and host of each URL, by name. The rest is hidden, because the rest may be a credential."
+            description="Scheme and host of each URL, by name. The rest is hidden, because the rest can be a credential."
         ),
     ]
     requested_by: str | None
@@ -2809,7 +2821,7 @@ class Job(Message):
     final_output_expires_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time after which the result may be deleted from the workspace. Null if the job has no result, if the result is\noutside of the workspace, or if the retention of the workspace is unlimited."
+            description="Time after which the result can be deleted from the workspace. Null if the job has no result, if the result is\noutside of the workspace, or if the retention of the workspace is unlimited."
         ),
     ]
     deadline_at: Annotated[
