@@ -17,7 +17,8 @@ from triggers.quotas_http import GATE, NAME, NAME_PROBLEMS, NAMES, change_respon
     method="POST",
     path="v1/quotas/{gate}:reset",
     summary="Reset a quota's circuit breaker",
-    description="Closes the breaker and clears its counts. Operators only. Waiting jobs are admitted in order.",
+    description="Operators only. Closes the breaker and clears its counts. LUCIUS then admits waiting jobs in the "
+    "order of the waiting queue.",
     parameters=(GATE, *NAMES, NAME),
     body=BreakerReset,
     body_required=True,

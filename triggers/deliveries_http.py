@@ -63,8 +63,8 @@ async def _deliveries(request: Request) -> func.HttpResponse:
     method="POST",
     path="v1/webhooks/{hookId}/deliveries/{number}:redeliver",
     summary="Redeliver an event",
-    description="Sends the event again now, with the same `webhook-id`. If the delivery is waiting, its next attempt "
-    "starts now.",
+    description="Starts the next attempt of a waiting or ended delivery now, with the same `webhook-id`. While the "
+    "webhook is disabled, is suspended or waits for a probe, the attempt waits, too.",
     parameters=(
         HOOK_ID,
         in_path("number", {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}, "`number` of the delivery."),

@@ -37,7 +37,7 @@ EVENTS = Route(
     tag="events",
     summary="List a tenant's events",
     description="Lists CloudEvents of the tenant's jobs, quotas, incidents and webhooks: exactly once, ordered per "
-    f"subject, numbered without gaps. A call with a filter reads at most {MAX_LOOKED_AT:,} events, so its page can be "
+    f"subject, numbered without gaps. A call with a filter reads at most {MAX_LOOKED_AT:,} events, so the page can be "
     f"short or empty.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. Default for "
     "streams: new events only.",
     streams=True,

@@ -82,15 +82,20 @@ async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, b
     "throttle",
     Slowdown,
     "Throttle a quota",
-    "Limits starts per hour until `until`, or until a resume. The lower of this rate and the rate of the quota's "
-    "limits is in effect.",
+    "Limits job starts to `max_per_hour`, until the time in `until` or until a resume. The lower of this rate and the "
+    "rate of the quota's limits is in effect.",
 )
 async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Slowdown)
     return await quotas.throttle(context, orchestrations, gate, by, max_per_hour=body.max_per_hour, until=body.until)
 
 
-@_route("resume", Resume, "Resume a quota", "Ends the hold and the throttle. Waiting jobs are admitted in order.")
+@_route(
+    "resume",
+    Resume,
+    "Resume a quota",
+    "Ends the hold and the throttle. LUCIUS then admits waiting jobs in the order of the waiting queue.",
+)
 async def _resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     return await quotas.resume(context, orchestrations, gate, by)
 

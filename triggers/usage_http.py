@@ -38,8 +38,8 @@ _route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
     function="usage_read",
     path="v1/usage",
     summary="Sum a tenant's quota usage",
-    description="Counts the tenant's jobs by hour of creation. The most recent hours have no rollup yet. If these "
-    f"hours have at least {MAX_ROWS:,} jobs, the response is `partial`.",
+    description="Counts the tenant's jobs by hour of creation. At most the last three hours have no rollup yet. If "
+    f"these hours have at least {MAX_ROWS:,} jobs, the response is `partial`.",
     parameters=(TENANT, SINCE, BY),
     responses={200: UsageReport},
     problems=(*_TENANT_PROBLEMS, ProblemCode.SINCE_INVALID, ProblemCode.BY_INVALID),

@@ -59,8 +59,8 @@ export function QuotaActions({ quota, keys, onDone }) {
       ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
       ${open === "hold" && html`<p>LUCIUS admits no further job until a caller resumes the quota. Running jobs continue.</p>`}
       ${open === "throttle" && input("max_per_hour")}
-      ${open === "resume" && html`<p>The hold and the throttle end. Waiting jobs start in their order.</p>`}
-      ${open === "reset" && html`<p>The breaker closes, and LUCIUS clears the counts of the breaker. Waiting jobs start in their order.</p>`}
+      ${open === "resume" && html`<p>The hold and the throttle end. LUCIUS then admits waiting jobs in the order of the waiting queue.</p>`}
+      ${open === "reset" && html`<p>The breaker closes, and LUCIUS clears the counts of the breaker. LUCIUS then admits waiting jobs in the order of the waiting queue.</p>`}
       <${CopyButton} small text=${curlOf(...actions[open][1]("REASON"), headers)}>Copy as curl<//>
     <//>`}
   </div>`;

@@ -109,7 +109,7 @@ export default function Overview() {
       </div>
       <div class="stack">
         <${Card} title="Services"><${Services} services=${data.services} /><//>
-        <${Card} title="Quotas that need attention" href=${link(["quotas"])}>${data.quotas.length ? html`<${Quotas} quotas=${data.quotas} />` : html`<p class="muted">No quota is held or throttled, has an open or half-open breaker, or uses 90% of its limit of active jobs.</p>`}<//>
+        <${Card} title="Quotas that need attention" href=${link(["quotas"])}>${data.quotas.length ? html`<${Quotas} quotas=${data.quotas} />` : html`<p class="muted">No quota is held or throttled, has an open or half-open breaker, or uses at least 90% of its limit of active jobs.</p>`}<//>
         <${Card} title="Platform"><${Platform} sweeper=${data.sweeper} dependencies=${data.dependencies} /><//>
       </div>
     </div>

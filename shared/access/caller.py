@@ -28,7 +28,7 @@ class Scope(StrEnum):
     QUOTA = "orch:quota"
     #: allows to read signed heads, anchors and keys
     AUDIT = "orch:audit"
-    #: allows admin routes and rejected messages
+    #: allows webhooks, rejected messages and admin routes
     ADMIN = "orch:admin"
 
 

@@ -54,7 +54,7 @@ class Bulk(Response):
     done: int
     refused: int
     """Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.
-    Each of these items has the error code."""
+    `code` of each of these items has the reason."""
     open: int
     """Number of items that were not tried yet, or were refused temporarily. A RUNNING bulk operation tries these items
     until 7 days after `created_at`."""
@@ -100,7 +100,7 @@ class BulkPreview(Response):
     matched: int
     """Number of matching jobs, at most 1,000."""
     more: bool
-    """`true` if more jobs can match."""
+    """`true` if LUCIUS stopped the count before the last job. `matched` is then a minimum."""
     first: list[JobId]
     """Up to 20 matching jobs, newest first."""
 

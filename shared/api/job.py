@@ -141,7 +141,7 @@ class Step(Response):
     result_ref: Reference | None
     """URI of the step's output."""
     result: StepResult | None
-    """Other content of the current attempt's RESULT. Null if the RESULT has no other content."""
+    """Other content of the current attempt's RESULT. Null before the RESULT, and if the RESULT has no other content."""
     carried: bool
     """`true` if the result comes from the job that this job redrives. The step does not run in this job."""
     last_error_code: str | None
@@ -249,7 +249,7 @@ class Job(Response):
     steps: list[Step]
     links: JobLinks
     as_of: Event | None = None
-    """With `asOf` only. Event as of which the job is shown."""
+    """With `asOf` only. Number of the event as of which the response shows the job."""
 
 
 class JobLine(Response):

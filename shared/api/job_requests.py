@@ -136,7 +136,7 @@ class RedriveRequest(ControlRequest):
     """Reason for a redrive, and its options."""
 
     ignoreDependencies: StrictBool = False
-    """`true` to start immediately, without waiting for the job's dependencies."""
+    """`true` to create the new job without the job's dependencies. Cannot be combined with `withDependants`."""
     withDependants: StrictBool = False
     """`true` to also redrive every job that failed because of this job. The request then returns 202 with a bulk
     operation."""

@@ -11,7 +11,7 @@ from shared.core import registry
 
 
 class Backoffs(Response):
-    """Seconds before the next attempt, per cause. The last entry repeats, except for dispatch."""
+    """Seconds before each retry, as a list per cause. The last entry of a list repeats, except for `dispatch`."""
 
     dispatch: list[float] | None = None
     ack: list[float] | None = None
@@ -68,7 +68,7 @@ class ProtocolVersion(Response):
 
     version: int
     loaded: bool
-    """`true` if new jobs can follow this version, which the app's files or App Configuration then have."""
+    """`true` if the app's files or App Configuration have this version. New jobs can then follow this version."""
     new_jobs_percent: float
     """Percentage of new jobs that follow this version, without jobs whose requests name a version."""
     first_loaded_at: Instant | None

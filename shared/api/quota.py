@@ -65,7 +65,7 @@ class QuotaHold(Response):
     """First 200 characters of the reason. The quota's log has the whole reason. Null if the quota is over all
     tenants, and the caller does not see all tenants."""
     actor: str | None
-    """Actor. Null in the same case as `reason`."""
+    """Actor that set the hold or throttle. Null in the same case as `reason`."""
     at: Instant
     until: Instant | None
     """Time when the hold or throttle ends. Null if only a resume ends the hold or throttle."""

@@ -21,7 +21,7 @@ class Spent(Response):
     queue_s: float
     """Seconds in which only LUCIUS's own dispatch was outstanding."""
     ack_s: float
-    """Seconds in which a directive was sent and no service had ACKed it."""
+    """Seconds in which a sent directive had no ACK."""
     service_s: float
     """Seconds between a service's ACK and its RESULT."""
     backoff_s: float

@@ -43,8 +43,8 @@ class UsageReport(Response):
     groups: dict[str, UsageSum] | None = None
     """With `by` only. Counts per job type, source or hour. The key "" has the jobs without a source."""
     partial: bool
-    """`true` if the most recent hours, which have no rollup yet, have at least 5,000 jobs. The counts can then omit
-    jobs."""
+    """`true` if the hours without a rollup, at most the last three hours, have at least 5,000 jobs. The counts can then
+    omit jobs."""
 
 
 class SeenSource(Response):

@@ -177,8 +177,8 @@ class Hook(Response):
     filter: HookFilter
     description: str
     state: HookStateName
-    """An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for
-    24 hours without a success. Its deliveries then wait until a caller resumes the webhook."""
+    """An ENABLED webhook receives events. A DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for
+    24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."""
     state_reason: str | None
     created_at: Instant
     created_by: str
@@ -245,7 +245,8 @@ class Delivery(Response):
     DELIVERED deliveries. LUCIUS does not retry DEAD deliveries."""
     tries: int
     due_at: Instant | None
-    """Time of the next attempt. Null if the delivery waits until its webhook is resumed, or has ended."""
+    """Time of the next attempt. Null if the delivery has ended, or waits until the webhook is probed, resumed
+    or enabled."""
     ended_at: Instant | None
     tried_at: Instant | None
     status: int | None

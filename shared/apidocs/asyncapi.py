@@ -160,8 +160,8 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "sendDirective": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/directives"},
-                "summary": "Sends one attempt of one step to a platform service. Without a fault, LUCIUS publishes "
-                "each attempt exactly once.",
+                "summary": "Sends the directive of one attempt to a platform service. Without a fault, LUCIUS "
+                "publishes each directive exactly once.",
                 "messages": [{"$ref": "#/channels/directives/messages/directive"}],
                 "reply": {
                     "channel": {"$ref": "#/channels/replies"},

@@ -165,7 +165,7 @@ class Envelope(BaseModel):
             json_schema_extra={"pattern": rf"^{SCHEMA_MAJOR}\.[0-9]+$"},
         ),
     ]
-    """`1.0`. Any 1.x is accepted."""
+    """Version of the job request's format: `1.0`. LUCIUS accepts every 1.x."""
 
     protocol_version: Annotated[int, Field(ge=1)] | None = None
     """Version of the protocol, which must be loaded. Default: the version in effect for new jobs or, for

@@ -62,7 +62,7 @@ class Callbacks(BaseModel):
 
 
 class Directive(BaseModel):
-    """One attempt of one step, sent to the platform service that owns the step."""
+    """Task message for one attempt of one step, sent to the platform service of the step."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -82,7 +82,7 @@ class Directive(BaseModel):
     input_refs: dict[str, Reference] | None = None
     """After a group only. Result of each step of the group, by step id."""
     workspace_ref: Reference
-    """Folder of this attempt."""
+    """Folder for the blobs of this attempt."""
     output_ref: Reference
     """Destination of the job's output."""
     final: bool
@@ -91,7 +91,8 @@ class Directive(BaseModel):
     """Last group only. Index in the group, from 0. If `output_ref` names a blob, the first step of the group writes
     the blob."""
     first_job_id: str | None = None
-    """Redrives only. Id of the first job of the chain of redrives. The redrive can replace results of that chain."""
+    """Redrives only. Id of the first job of the chain of redrives. The service can overwrite outputs that
+    jobs of this chain wrote to `output_ref`."""
     payload: Any
     """The step's part of the job's payload."""
     mode: str

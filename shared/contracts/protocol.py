@@ -28,7 +28,7 @@ _LeaseSeconds = Annotated[float, Field(ge=MIN_LEASE_S, le=30 * 86400)]
 
 
 class Backoffs(BaseModel):
-    """Seconds before the next try by cause. The last entry repeats, except for dispatch (R9)."""
+    """Seconds before each retry, as a list per cause. The last entry of a list repeats, except for `dispatch`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

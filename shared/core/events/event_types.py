@@ -58,7 +58,7 @@ class PublicType(StrEnum):
     INCIDENT_OPENED = ("incident.opened", "LUCIUS found a condition that needs an operator.")
     INCIDENT_RESOLVED = (
         "incident.resolved",
-        "The incident was resolved, retried or dismissed. `status` has the result.",
+        "The incident was resolved or dismissed, or its job was redriven. `status` has the final state.",
     )
     QUOTA_CHANGED = ("quota.changed", "A caller set or removed the limits, a hold or a throttle of a quota.")
     BREAKER_OPENED = (
@@ -75,7 +75,7 @@ class PublicType(StrEnum):
         "Deliveries to a webhook failed for 24 hours without a success. "
         "Deliveries wait until a caller resumes the webhook.",
     )
-    WEBHOOK_RESUMED = ("webhook.resumed", "A disabled, suspended or waiting webhook was resumed.")
+    WEBHOOK_RESUMED = ("webhook.resumed", "A caller resumed a disabled, suspended or waiting webhook.")
     WEBHOOK_DEAD = ("webhook.dead", "LUCIUS abandoned deliveries of a webhook, or of `callback_urls`.")
 
 
