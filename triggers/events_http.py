@@ -167,7 +167,7 @@ async def _wait_for_page(request: Request, after: str, wait_s: float) -> tuple[P
     tag="events",
     summary="Create a stream ticket",
     description="Allows a browser's EventSource to read one stream. EventSource cannot send `Authorization`, so "
-    "EventSource opens `path` with `?ticket=`. The ticket reads only that path, for the caller's tenant, until "
+    "EventSource opens `path` with `?ticket=`. The ticket reads only that path, for one tenant, until "
     "`expires_at`. Keep the ticket out of logs.",
     body=TicketRequest,
     body_required=True,

@@ -63,7 +63,7 @@ class AuditKey(Response):
 
     keyid: Sha256
     pem: str
-    """SubjectPublicKeyInfo."""
+    """Public key (SubjectPublicKeyInfo) in PEM."""
     state: Literal["active", "retired"]
     first_signed_at: Instant
 

@@ -179,7 +179,7 @@ class DashboardMetrics(Response):
     """Waiting directives by lane. Null in the overview of one tenant."""
     services: list[OverviewService]
     quotas: list[OverviewQuota]
-    """Quotas that are held or throttled, have an open or half-open breaker, or have at least 90 % of their maximum
+    """Quotas that are held or throttled, have an open or half-open breaker, or use at least 90% of their limit of
     active jobs. At most 20."""
     incidents: OverviewIncidents
     sweeper: OverviewSweeper

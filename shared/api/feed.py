@@ -21,7 +21,7 @@ class TicketRequest(RequestBody):
     ]
     """Path of the stream, from the root of the API, without a query."""
     tenant_id: str | None = None
-    """Tenant of the feed. Default: the caller's tenant. The stream of a job needs the job's tenant."""
+    """Tenant of the feed. Default: the caller's tenant. For the stream of a job, LUCIUS uses the job's tenant."""
 
     @property
     def job_id(self) -> str | None:
@@ -42,7 +42,7 @@ class QueryRequest(BaseModel):
     operationName: str | None = None
     """Operation to run. Required if the document has more than one operation."""
     extensions: dict[str, Any] | None = None
-    """Ignored."""
+    """LUCIUS ignores this field."""
 
 
 class PublicEvent(Response):

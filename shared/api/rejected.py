@@ -80,6 +80,6 @@ class Reconciled(Response):
     dead_replies: int
     """Number of replies received from the dead-letter queues."""
     actions: list[SweepAction]
-    """First 1,000 actions of the sweep."""
+    """First 1,000 actions of the sweep, without actions on jobs that the caller cannot read."""
     more: bool
     """`true` if the sweep reached its time limit before all due work was done. Repeat the request to continue."""
