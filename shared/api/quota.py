@@ -135,16 +135,18 @@ class Quota(Response):
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
     breaker: QuotaBreaker | None
-    """State of the circuit breaker. Null if the limits in effect have no circuit breaker."""
+    """State of the circuit breaker. Null for limits for every tenant, or if the limits in effect have no circuit
+    breaker."""
     active: int | None
-    """Number of active jobs. Null for tenant `*`."""
+    """Number of active jobs that the caller can see. Null for limits for every tenant, and for a service or lane."""
     staged: int | None
-    """Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started. Other quotas count
-    the jobs in their waiting queues."""
+    """Number of waiting jobs. Null in the same cases as `active`. A tenant's quota counts all accepted jobs that have
+    not started. Other quotas count the jobs in their waiting queues."""
     tokens: int | None
-    """Number of starts that the rate allows now. Null if no rate is in effect."""
+    """Number of starts that the rate allows now. Null for tenant `*`, or if no rate is in effect."""
     next_start_at: Instant | None
-    """Time when the rate allows the next start. Null if a job can start now, or if no rate is in effect."""
+    """Time when the rate allows the next start. Null for tenant `*`, if a job can start now, or if no rate is in
+    effect."""
     shares: list[QuotaShare] | None
     """Limits over all tenants only. Share of each tenant or, for a caller of one tenant, the share of this tenant."""
     oldest_wait_at: Instant | None
@@ -204,11 +206,11 @@ class WaitingJob(Response):
 
     Condition of the start, by `why`:
 
-    - HELD: after the quota is resumed.
+    - HELD: at the end of the hold, or after a resume of the quota.
     - FULL: after a job of this quota ends, or after an allocation over all tenants.
     - RATE: when the rate allows the start.
     - BREAKER: when the circuit breaker allows the start.
-    - LINE: after the jobs that are ahead.
+    - LINE: after the jobs ahead have started.
     """
     waits_for: str | None = None
     """`quota_wait` and the position, in one sentence."""

@@ -184,7 +184,7 @@ class Hook(Response):
     created_by: str
     updated_at: Instant
     first: int
-    """Feed number of the first event that the webhook receives."""
+    """Feed number of the first new event for the webhook. With `after`, the webhook also receives earlier events."""
     secret_version: int
     previous_until: Instant | None
     """Time until which the previous secret signs, too."""
@@ -234,7 +234,7 @@ class Delivery(Response):
     number: int
     """Number of the event in the tenant's feed."""
     name: str | None
-    """Name of the callback URL. Null for a webhook."""
+    """Webhook `default` only. Name of the callback URL."""
     event_id: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65:7:0"])]
     event_type: Annotated[str, Field(examples=["job.completed"])]
     jobId: JobId | None
