@@ -220,7 +220,7 @@ class Job(Response):
     """Time after which the result can be deleted from the workspace. Null if the job has no result, if the result is
     outside of the workspace, or if the retention of the workspace is unlimited."""
     deadline_at: Instant | None
-    """Time when the total time limit of the job ends. Null if there is no limit."""
+    """Time when the total time limit of the job ends. Null if there is no limit, or before the job is admitted."""
     first_ack_at: Instant | None
     paused_at: Instant | None
     drained_at: Instant | None
@@ -241,7 +241,7 @@ class Job(Response):
     updated_at: Instant
     completed_at: Instant | None
     staged_at: Instant | None
-    """Time when the job started to wait for its quotas. Null if the job did not wait."""
+    """Time when the job started to wait for its quotas or for other jobs. Null if the job did not wait."""
     admitted_at: Instant | None
     """Time when the job was admitted after a wait. Null if the job did not wait, or is not admitted."""
     archived_at: Instant | None
@@ -249,7 +249,7 @@ class Job(Response):
     steps: list[Step]
     links: JobLinks
     as_of: Event | None = None
-    """With `asOf` only. Number of the event as of which the response shows the job."""
+    """With `asOf` only. The event as of which the response shows the job."""
 
 
 class JobLine(Response):

@@ -53,8 +53,8 @@ class DryQuota(Response):
     """Result of the limits check. For a quota over all tenants, an estimate from the last allocation."""
 
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
-    """ADMITTED: the job starts immediately. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A
-    duplicate is always ADMITTED."""
+    """ADMITTED: the quotas admit the job. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A
+    duplicate or a conflict is always ADMITTED."""
     limit: str | None
     """STAGED: quota that the job waits for, in words. REFUSED: name of the setting with the limit. ADMITTED: null."""
     tenant_limit: int | None

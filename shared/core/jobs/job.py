@@ -198,7 +198,7 @@ class Job:
     requested_at: datetime
     source: str | None = None
 
-    #: time when it started to wait for its quotas; None if it never waited
+    #: time when it started to wait for its quotas or for other jobs; None if it never waited
     staged_at: datetime | None = None
     #: time of its admission
     admitted_at: datetime | None = None
