@@ -116,7 +116,7 @@ class Step(Response):
     max_attempts: Annotated[int, Field(ge=1)]
     lease_digest: LeaseDigest
     lease_expires_at: Instant | None
-    """Time by which the service must send its next HEARTBEAT or RESULT."""
+    """Time by which the service must send its ACK or, after the ACK, its next HEARTBEAT or RESULT."""
     initiated_at: Instant | None
     """Time when the current attempt was recorded."""
     backlog_since: Instant | None
@@ -130,9 +130,9 @@ class Step(Response):
     attempt_deadline_at: Instant | None
     """Time when the time limit of the current attempt ends. Null if no service has ACKed the attempt."""
     deadline_at: Instant | None
-    """Time when the total time limit of the step ends. Null if there is no limit."""
+    """Time when the total time limit of the step ends. Null if there is no limit, or before the first attempt."""
     due_at: Instant | None
-    """Earliest start of the next attempt."""
+    """Earliest start of the next attempt or, after a failed dispatch, of the next dispatch."""
     retry_cause: FailureCauseName | None
     """Failure of the last attempt. Set if another attempt follows."""
     input_ref: Reference | None
@@ -260,7 +260,7 @@ class JobLine(Response):
     request_type: str
     status: JobStatusName
     current_step_id: str | None
-    """Step in progress. Null if the job has ended."""
+    """Id of the step in progress or, before the start, of the first step. Null if the job has ended."""
     seq: int
     """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep (one
     minute) old."""

@@ -84,7 +84,7 @@ class Step:
     attempt_deadline_at: datetime | None = None
     #: end of the step's total time, which starts with its first attempt; a resume adds the PAUSED time
     deadline_at: datetime | None = None
-    #: earliest time of the next attempt, for FAILED_RETRY only
+    #: earliest time of the next attempt (FAILED_RETRY) or of the next dispatch (INITIATED)
     due_at: datetime | None = None
     #: cause of the attempt's end, for FAILED_RETRY only
     retry_cause: FailureCause | None = None
