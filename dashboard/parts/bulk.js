@@ -22,7 +22,7 @@ function Progress({ bulk, onDone }) {
   const found = useLoad((options) => getBulk({ bulkId: bulk.bulkId, tenant: bulk.tenant }, options), bulk.bulkId, { every: 1500 });
   const { state, matched, done, refused } = found.data ?? bulk;
   useEffect(() => void (state !== "RUNNING" && onDone()), [state]);
-  return html`<span role="status">${state === "RUNNING" ? "Running" : "Done"}: <b class="tabular">${done}</b> of <b class="tabular">${matched}</b> jobs${refused > 0 ? `, ${refused} refused` : ""}
+  return html`<span role="status">${state === "RUNNING" ? "Running" : "Ended"}: <b class="tabular">${done}</b> of <b class="tabular">${matched}</b> jobs${refused > 0 ? `, ${refused} refused` : ""}
     <progress value=${done + refused} max=${Math.max(1, matched)} /></span>`;
 }
 

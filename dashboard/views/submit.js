@@ -70,7 +70,7 @@ function Answer({ body, error, children }) {
   return html`<p class=${`state ${color}`}><${Shape} color=${color} />${text}</p>
     ${quota.limit && html`<p class="muted">Limit: <span class="mono">${quota.limit}</span></p>`}
     ${quota.tenant_limit !== null && quota.tenant_limit !== undefined && html`<p class="muted">The tenant has ${quota.tenant_active} active jobs. The limit is ${quota.tenant_limit}.</p>`}
-    ${idempotency.jobId && html`<p class="notice">The same request already has a job: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. LUCIUS creates no new job.</p>`}
+    ${idempotency.jobId && html`<p class="notice">A job with this request or idempotency key already exists: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. LUCIUS creates no new job.</p>`}
     ${children}
     <details><summary>${directives.length} ${directives.length === 1 ? "directive" : "directives"}</summary><pre class="mono">${JSON.stringify(directives, null, 2)}</pre></details>`;
 }

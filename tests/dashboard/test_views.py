@@ -182,7 +182,7 @@ def test_many_jobs_at_once(screens: Screens, api: Live) -> None:
     expect(dialog.get_by_role("button", name="Cancel", exact=True)).to_be_disabled()
     dialog.get_by_label("Reason").fill("a wrong batch")
     dialog.get_by_role("button", name="Cancel", exact=True).click()
-    expect(page.get_by_role("status").filter(has_text="of 2 jobs")).to_contain_text("Done")
+    expect(page.get_by_role("status").filter(has_text="of 2 jobs")).to_contain_text("Ended")
     operator = api.operator()
     assert {operator.get(f"/v1/jobs/{each}").json()["status"] for each in jobs} <= {"CANCELLING", "CANCELLED"}
 
