@@ -33,15 +33,16 @@ class UsageSum(Response):
 
 
 class UsageReport(Response):
-    """Usage in whole hours from `since` to now. LUCIUS counts each hour after the hour ends, and again one day
-    later."""
+    """Usage in whole hours from `since` to now. LUCIUS writes the rollup of an hour after the hour ends, and again one
+    day later."""
 
     tenant: str
     since: Instant
     until: Instant
     total: UsageSum
     groups: dict[str, UsageSum] | None = None
-    """With `by` only. Counts per job type, source or hour. The key "" has the jobs without a source."""
+    """With `by` only. Counts per job type, source or hour. The key "" has the jobs without a source. The key "(others)"
+    has the sources beyond 200 pairs of job type and source in an hour."""
     partial: bool
     """`true` if the hours without a rollup, at most the last three hours, have at least 5,000 jobs. The counts can then
     omit jobs."""
