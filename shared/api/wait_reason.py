@@ -22,8 +22,8 @@ class QuotaWait(Response):
     """A job's wait for a quota, in words."""
 
     cause: str
-    """Quota that stops the job, and the state of the quota. A held quota also has the start and, if set, the end
-    of the hold. A held quota of one tenant also has the actor and the reason of the hold."""
+    """Quota that stops the job, and the state of the quota. For a held quota, includes the start and, if set, the
+    end of the hold. For a held quota of one tenant, also includes the actor and the reason."""
     starts: str
     """Condition that starts the job."""
 

@@ -177,8 +177,8 @@ class Hook(Response):
     filter: HookFilter
     description: str
     state: HookStateName
-    """An ENABLED webhook receives events. A DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for
-    24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."""
+    """An ENABLED webhook receives events. A DISABLED webhook receives no events. A webhook is SUSPENDED if attempts
+    failed for 24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."""
     state_reason: str | None
     created_at: Instant
     created_by: str
