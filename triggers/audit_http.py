@@ -110,7 +110,7 @@ async def _anchors(request: Request) -> func.HttpResponse:
     path="v1/audit/keys",
     summary="List signing keys",
     description="Lists public keys of heads and anchors, including retired keys. Compare the keys with a key that you "
-    "noted.",
+    "stored earlier.",
     responses={200: AuditKeys},
     problems=(AuditOff,),
 )

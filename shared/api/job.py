@@ -64,7 +64,7 @@ class Event(Response):
     cause_id: str
     """Id of the cause: a message, a request or an activity."""
     rules: int
-    """Version of the rules that decided the event."""
+    """Version of the transition rules that decided the event."""
     prev_hash: str
     hash: str
     """SHA-256 over the event's row, in which a digest of salt and data replaces both."""

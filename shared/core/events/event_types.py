@@ -139,7 +139,7 @@ Setting = Annotated[
     dict[str, Any], Field(description="`rule`, `hold` and `throttle`. A value that is not set is null.")
 ]
 BreakerGate = Annotated[Gate[Literal[GateKind.TYPE, GateKind.PLATFORM_TYPE]], _GATE]
-Reason = Annotated[Bounded[str], Field(description="Reason that the caller gave.")]
+Reason = Annotated[Bounded[str], Field(description="Reason, from the caller or from LUCIUS.")]
 Detail = Annotated[Bounded[str], Field(description="Cause of the incident, in words.")]
 OfIncident = Annotated[
     Incident, Field(description="The incident. `subject` is the job, quota, service or row of the incident.")
@@ -237,7 +237,7 @@ BreakerOpened = TypedDict(
         "status": Literal[BreakerState.OPEN],
         "from": Annotated[BreakerState, Field(description="Previous state. `OPEN` if the breaker opened again.")],
         "until": NotRequired[Annotated[Instant, Field(description="Time when the breaker becomes half-open.")]],
-        "bad": NotRequired[Annotated[Count, Field(description="Number of failures that opened the breaker.")]],
+        "bad": NotRequired[Annotated[Count, Field(description="Number of failed jobs that opened the breaker.")]],
         "calls": NotRequired[Annotated[Count, Field(description="Number of jobs that the breaker counted.")]],
         "gate": BreakerGate,
         "reason": Reason,
