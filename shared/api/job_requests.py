@@ -56,7 +56,8 @@ class DryQuota(Response):
     """ADMITTED: the quotas admit the job. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A
     duplicate or a conflict is always ADMITTED."""
     limit: str | None
-    """STAGED: quota that the job waits for, in words. REFUSED: name of the setting with the limit. ADMITTED: null."""
+    """STAGED: quota that the job waits for, in words. REFUSED: reached limit, as in `limit` of the error LIMIT_REACHED.
+    ADMITTED: null."""
     tenant_limit: int | None
     """Maximum active jobs of the tenant. Null if there is no limit."""
     tenant_active: int | None
