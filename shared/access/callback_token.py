@@ -78,7 +78,9 @@ def sign_token(grant: Grant, keys: Keys, *, deployment: str) -> str:
 
 
 def verify_token(token: str, keys: Keys, now: datetime, *, deployment: str) -> Grant:
-    """Returns the grant of a token. Raises ValueError with the reason, which reveals nothing about the keys."""
+    """Returns the grant of a token. Raises ValueError with the reason if the token is invalid or has expired. The
+    reason reveals nothing about the keys.
+    """
     claims = verified_claims(_VERSION, token, keys, deployment=deployment)
     grant = Grant(
         job_id=claims["job"],

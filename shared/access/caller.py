@@ -77,7 +77,8 @@ class Caller:
         """Returns the tenant of a request that names `named`. None means all tenants. `moving` is True if the request
         changes jobs.
 
-        Raises TenantForbidden if the caller cannot use that tenant this way.
+        Raises TenantForbidden if the caller cannot read that tenant's jobs, or if `moving` is True and the caller
+        cannot change them.
         """
         if not named and (self.moves_all if moving else self.sees_all):
             return None
@@ -102,9 +103,12 @@ def caller_from_claims(
     """Returns the caller of a token whose signature and times are valid.
 
     Scopes are in `scp` or `scope` (RFC 9068 2.2.3), as text separated by spaces, or in the list `roles`. `orch:admin`
-    and the roles over all tenants, `all_tenants_role` with `:read` or `:operate`, are accepted in `roles` only. Raises
-    TokenInvalid if the value of `source_claim` is not plain text. Raises TenantMissing if the token does not name
-    exactly one tenant, except that a caller with a role over all tenants then has no tenant.
+    and the roles over all tenants are accepted in `roles` only. A role over all tenants is `all_tenants_role`, or that
+    name with `:read` or `:operate`.
+
+    If the token does not name exactly one tenant, a caller with a role over all tenants has no tenant. Raises
+    TenantMissing if such a token has no role over all tenants. Raises TokenInvalid if the value of `source_claim` is
+    blank or not plain text.
     """
     roles = words_of(claims.get("roles"))
     requested = (words_of(claims.get("scp")) | words_of(claims.get("scope"))) - _BY_ROLE_ONLY
@@ -136,7 +140,7 @@ def _expires(claims: Mapping[str, Any]) -> float | None:
 
 def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
     """Returns the value of the claim that names a job's source, or None if the token lacks the claim. Raises
-    TokenInvalid if the value is not plain text of at most `_MAX_SUBJECT` characters.
+    TokenInvalid if the value is blank, or is not plain text of at most `_MAX_SUBJECT` characters.
     """
     if claim is None or (claimed := claims.get(claim)) is None:
         return None

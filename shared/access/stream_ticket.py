@@ -55,8 +55,8 @@ def sign_ticket(ticket: StreamTicket, keys: Keys, *, deployment: str) -> str:
 
 
 def read_ticket(text: str, keys: Keys, *, deployment: str, path: str, now: datetime) -> StreamTicket:
-    """Returns the ticket. Raises TokenInvalid if another deployment made the ticket, or if the ticket is for another
-    path or has expired.
+    """Returns the ticket. Raises TokenInvalid if the ticket's signature is invalid, if the ticket is for another
+    deployment or path, or if the ticket has expired.
     """
     try:
         claims = verified_claims(VERSION, text, keys, deployment=deployment)

@@ -51,7 +51,8 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     """Returns the normalised tenant of a token whose signature is valid.
 
     Roles `tenant:NAME` and mapped values come first and must agree. Without such roles and values, the rules' claim
-    applies. Raises TenantMissing if the token names no tenant or several tenants.
+    applies. Raises TenantMissing if the token names no tenant or several tenants, or omits groups that can name a
+    tenant.
     """
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # an omitted group might name another tenant

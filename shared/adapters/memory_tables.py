@@ -1,7 +1,7 @@
 """Azure Tables in memory: rows, ETags, transactions of one partition, and the service's errors.
 
-`LUCIUS_STORAGE_BACKEND=memory` uses these tables and texts for the adapters of `shared.adapters.tables`. Their contents
-are lost when the process ends.
+With `LUCIUS_STORAGE_BACKEND=memory`, the adapters of `shared.adapters.tables` use these tables and `MemoryTexts`. All
+contents are lost when the process ends.
 """
 
 from __future__ import annotations

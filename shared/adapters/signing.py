@@ -40,7 +40,9 @@ _NUMBER = 32
 
 
 def signer_of(key: str, identity: Callable[[], AsyncTokenCredential]) -> Signer:
-    """Returns the signer for the setting: a key in Key Vault by its URL, or a PEM file."""
+    """Returns the signer for `key`, the value of `LUCIUS_AUDIT_KEY`: the URL of a key in Key Vault, or the path of a
+    PEM file.
+    """
     return KeyVaultSigner(key, identity()) if key.startswith("https://") else PemSigner(Path(key))
 
 

@@ -170,7 +170,7 @@ class HttpWebhookSender:
         self._policy.of(tenant).target(url)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
-        """Sends one request. A failure is in the result, by its class only."""
+        """Sends one request and returns the result. For a failure, the result has only the class of the error."""
         began = time.monotonic()
         status: int | None = None
         error: str | None = None
@@ -207,7 +207,7 @@ class HttpWebhookSender:
     def _session(
         self, policy: AddressPolicy, target: Target, tenant: str, allowance: Allowance
     ) -> aiohttp.ClientSession:
-        """Makes the session of one try. Two endpoints share no connection, no cookie and no proxy of the machine."""
+        """Makes the session of one try. Sessions share no connection and no cookie, and use no proxy of the machine."""
         lookup = self._lookup or partial(self._lookups.of, tenant)
         connector = aiohttp.TCPConnector(
             resolver=CheckedResolver(policy, target, lookup), use_dns_cache=False, force_close=True

@@ -240,7 +240,8 @@ class Sent:
 
 @asynccontextmanager
 async def translate_errors(sent: Sent | None = None) -> AsyncIterator[Sent]:
-    """Maps the SDK's errors: timeouts, 5xx and lost connections are transient, refused values permanent.
+    """Maps the SDK's errors to errors of LUCIUS: timeouts, 5xx and lost connections to LedgerUnavailable, refused
+    values to LedgerRefused.
 
     A malformed response can make the SDK raise any exception. An error before the request is sent means a refused
     value.

@@ -66,7 +66,9 @@ def due_of(active: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _for_gates(candidate: Candidate) -> dict[str, str]:
-    """Returns the columns about the job that a quota created later needs, in addition to the other columns."""
+    """Returns the columns `priority` and `source`, which a quota created after the job needs. Leaves out a normal
+    priority and an absent source.
+    """
     columns = {"priority": candidate.priority} if candidate.priority != "normal" else {}
     return columns if candidate.source is None else {**columns, "source": candidate.source}
 

@@ -2,7 +2,7 @@
 (R45).
 
 The module uses one pool of connections and the SDK's rules (`azure.core.pipeline.policies.RetryPolicy`) for the number
-of tries and for errors without another try. `LUCIUS_TABLE_TRANSPORT=sdk` uses the SDK instead.
+of tries and for the errors to retry. `LUCIUS_TABLE_TRANSPORT=sdk` uses the SDK instead.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ class DirectAccount:
     async def send(
         self, method: str, path: str, headers: Mapping[str, str], *, query: str = "", body: bytes | None = None
     ) -> _Answer:
-        """Sends a request. `path` is relative to the account. Raises LedgerUnavailable."""
+        """Sends a request and returns the response. `path` is relative to the account. After status 401, sends the
+        request once more if the credential can be renewed. Raises LedgerUnavailable.
+        """
         answer = await self._send(method, path, headers, query, body)
         if answer.status == 401 and self._credential.renew(answer.headers.get("WWW-Authenticate", "")):
             answer = await self._send(method, path, headers, query, body)
@@ -156,10 +158,11 @@ class DirectAccount:
         self, method: str, path: str, headers: Mapping[str, str], query: str, body: bytes | None
     ) -> _Answer:
         """Sends a request, and sends it again after a transient failure, at most `retries` times. Returns the last
-        response. Raises LedgerUnavailable without a response.
+        response. Raises LedgerUnavailable if the last try gets no response.
 
-        Waits as long as `Retry-After` requests. Otherwise, the second try follows immediately, and each later try after
-        `backoff_s` seconds.
+        Waits as long as `Retry-After` requests, at most `read_s` seconds. Otherwise, the second try follows
+        immediately, and each later try after `backoff_s` seconds. Without a response, only the methods in `_REPEATABLE`
+        are tried again.
         """
         path = self._path + path
         url = URL(f"{self._base}{path}?{query}" if query else self._base + path, encoded=True)

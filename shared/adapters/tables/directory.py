@@ -1,10 +1,10 @@
 """The directory of quotas over Azure Tables: one partition with a bounded number of rows for tenants.
 
-| row | content | its group |
+| row | content | group |
 |---|---|---|
 | `TENANTS:00` to `TENANTS:1f` | tenants with quotas of their own, by a hash of the name: {tenant: [since]} | the row |
-| `DEFAULT:{gate id}` | a rule for every tenant | those whose ids begin with the same digit |
-| `OVERALL:{gate id}` | the settings of a quota over all tenants | those whose ids begin with the same digit |
+| `DEFAULT:{gate id}` | default limits of a quota for every tenant | `DEFAULT` rows whose ids have the same first digit |
+| `OVERALL:{gate id}` | settings of a quota over all tenants | `OVERALL` rows whose ids have the same first digit |
 | `SETTINGS` | time since which a limit of the settings concerns every tenant | the row |
 | `VERSION` | a column for each group: a random number that each change of the group replaces | |
 

@@ -148,7 +148,7 @@ async def list_tenant(rows: TableRows, tenant: str, head: Head) -> None:
 
 
 def head_operation(partition: str, before: Head, after: Head) -> RowOperation:
-    """Makes the write of HEAD, which fails if HEAD has changed since it was read."""
+    """Returns the operation that writes HEAD. The operation fails if HEAD has changed since it was read."""
     row: dict[str, Any] = {
         **row_at(partition, HEAD_ROW),
         "number": (after.number, "Edm.Int64"),

@@ -151,7 +151,7 @@ def bulk_item_row(bulk_id: str, job_id: str) -> str:
 
 
 def bulk_work_row(bulk_id: str, no: int) -> str:
-    """Returns a key that sorts by the number of the work."""
+    """Returns a key that sorts by the number of the `Work`."""
     return f"BULKWORK:{bulk_id}:{no:010d}"
 
 
@@ -218,7 +218,7 @@ def _name_part(name: str) -> str:
 
 
 def ended_row(clear_at: datetime, job_id: str) -> str:
-    """Returns a key that sorts by the time from which the job is due, so that due jobs are one range of keys."""
+    """Returns a key that sorts by `clear_at`, so that due rows are one range of keys."""
     return f"{ended_before(clear_at)}:{job_id}"
 
 

@@ -104,7 +104,7 @@ class TablesPurging(TablesLists):
 
     async def _purge_admission(self, bulk: Bulk) -> int | None:
         """Deletes GATES under its ETag, since the creation of a job with quotas changes GATES. Also deletes the
-        tenant's REFOLD rows. Returns 0, or None if other rows of the tenant remain.
+        tenant's REFOLD rows, and returns 0. If other rows of the tenant remain, deletes nothing and returns None.
         """
         admission = await self._rows.read(encode_key(bulk.tenant), GATES_ROW)
         if await self._others(bulk, 1):

@@ -46,7 +46,8 @@ def from_key(partition: str, first: str, end: str) -> Query:
 class TableRows:
     """The rows of a table, which is created on first use.
 
-    Each method raises LedgerUnavailable, and a write raises errors as `Table` does.
+    Each method raises LedgerUnavailable if the store does not give a valid response. A write also raises the errors of
+    `Table`.
     """
 
     def __init__(self, account: Tables, name: str) -> None:

@@ -70,8 +70,8 @@ def json_of(entity: Mapping[str, Any]) -> str:
 
 
 def _edm(value: Any) -> tuple[Any, str | None]:
-    """Returns a value in JSON, and its type if JSON does not show the type, as `(number, "Edm.Int64")` past
-    Edm.Int32.
+    """Returns a value in JSON, and the name of its type if JSON does not show the type. A number outside of Edm.Int32
+    must be given as `(number, "Edm.Int64")`. Raises TypeError for a value that no column can hold.
     """
     match value:
         case str():
