@@ -41,7 +41,8 @@ FORMAT = "lucius-audit/2"
 def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[str, JsonValue]:
     """Makes `{"format", "taken_at", "job", "steps", "events", "digest"}`. `events` has all events up to the job's head.
 
-    A column of JOB or STEP with the default of a new row is left out. No row has a lease, only its digest.
+    A column of JOB or STEP with the default of a new row is left out. Rows have the digest of a lease, and never the
+    lease.
     """
     whole = {
         "format": FORMAT,

@@ -63,7 +63,9 @@ class WorkInProgress(Response):
 
 
 class SweeperState(Response):
-    """The last sweep in any process. With several sweepers, the last sweep of the sweeper that swept least recently."""
+    """The last sweep in any process. If several sweepers share the tenants, the last sweep of the sweeper that swept
+    least recently.
+    """
 
     last_pass_at: Instant | None
     """End of the last sweep. Null before the first sweep."""

@@ -1,6 +1,6 @@
 """Jobs, their steps and events, made from rows.
 
-A column is in a response because its model declares it.
+A response has a column if the response's model declares the column.
 """
 
 from __future__ import annotations
@@ -364,7 +364,7 @@ def callback_outcome(
     token: str | None = None,
     token_end: datetime | None = None,
 ) -> CallbackOutcome:
-    """Makes the response to a service's callback. The token is new while the attempt continues."""
+    """Makes the response to a service's callback. While the attempt continues, the response has a new token."""
     fresh: dict[str, Any] = {} if token is None else {"token": token, "token_expires_at": token_end}
     outcome: Literal["APPLIED", "IGNORED"] = "APPLIED" if applied else "IGNORED"
     return CallbackOutcome(outcome=outcome, why=reason_code, job_status=record.job.status, **fresh)

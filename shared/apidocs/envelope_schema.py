@@ -1,8 +1,8 @@
 """The JSON Schema of a job request, with facts that its model lacks: allowed schemes of references, and payloads by
 protocol.
 
-The app's own checks decide (`shared.operations.jobs.create_job`). This schema states the same for authors of requests.
-The schema omits the allowed hosts, since every caller can read the schema.
+The app's own checks (`shared.operations.jobs.create_job`) decide. This schema describes these checks to authors of
+requests. The schema omits the allowed hosts, since every caller can read the schema.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def schema(model: type[BaseModel], way: Way) -> JsonObject:
 def inlined(type_: Any) -> JsonObject:
     """Returns the schema of a TypedDict or of an annotated type, with each definition in place of its `$ref`.
 
-    Docstrings of classes are not used as descriptions. The description of an object or a choice comes first, and other
-    descriptions come last.
+    Docstrings of classes are not used as descriptions. The key `description` comes first in the schema of an object or
+    a choice, and last in other schemas.
     """
     whole = TypeAdapter(type_).json_schema(schema_generator=_Unsorted)
     whole.pop("description", None)

@@ -1,4 +1,5 @@
-"""Problems that only the HTTP layer raises, and faults. Each is one row with its code, HTTP status and meaning (R28).
+"""Problems that only the HTTP layer raises, and failures of the app or its dependencies. Each is one row with its code,
+HTTP status and meaning (R28).
 
 `shared.refusals` has the problems that operations raise.
 """

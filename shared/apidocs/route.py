@@ -33,7 +33,7 @@ _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A parameter of a request, not in its body."""
+    """A parameter in the path, query or headers of a request."""
 
     name: str
     where: Literal["query", "path", "header"]

@@ -27,7 +27,7 @@ _KEYS = (("example", bytes(32)),)
 
 def by_model(job_id: str) -> JsonObject:
     """Returns an example for each response about a webhook, by the name of its model. The job `job_id` has failed, and
-    its delivery waits.
+    the delivery of its event waits.
     """
     made, entry = append_hook_entry(
         Hook(
