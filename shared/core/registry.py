@@ -238,8 +238,8 @@ def _schema_errors(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: s
 
 
 def _message(error: Violation) -> str:
-    """Returns the library's message. If the message has more than `MAX_REQUEST_ERROR` characters, returns the keyword
-    and its number instead, since the message repeats the value.
+    """Returns the library's message. If the message has more than `MAX_REQUEST_ERROR` characters, returns the schema's
+    keyword with its numeric limit instead, since the message repeats the value.
     """
     if len(error.message) <= MAX_REQUEST_ERROR:
         return str(error.message)

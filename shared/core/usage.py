@@ -104,7 +104,9 @@ def find_wait_bucket(wait: timedelta) -> int:
 
 
 def group_in(groups: Mapping[Group, object], group: Group) -> Group:
-    """Returns the group that counts the job. If the limit of groups is reached, the group has no source."""
+    """Returns the group that counts the job. If the limit of groups is reached, returns the job type with the source
+    `OTHERS` for a new group.
+    """
     return group if group in groups or len(groups) < MAX_GROUPS else (group[0], OTHERS)
 
 

@@ -37,10 +37,10 @@ _LOG_TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Freed:
-    """A FREED row: a job that left and is still in its tenant's counts (R49).
+    """A FREED row: an ended job that is still in its tenant's counts (R49).
 
-    The transaction that removes the job's ACTIVE row creates the FREED row, so the counts are never too low. The
-    tenant's next turn subtracts the job and deletes the row.
+    The transaction that deletes the job's ACTIVE row, or marks that row as ENDED, creates the FREED row, so the counts
+    are never too low. The tenant's next turn subtracts the job and deletes the FREED row.
     """
 
     place: Place

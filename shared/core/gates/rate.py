@@ -1,7 +1,8 @@
 """Rates of starts per hour, in whole numbers, so that nothing is rounded (R50).
 
 A credit is counted in units of 1/3,600,000,000 of a start. The credit grows by `max_per_hour` each microsecond, up to
-`burst` starts. At most `max_per_hour + burst` jobs start in any hour, at most `h x max_per_hour + burst` in h hours.
+`burst` starts. At most `max_per_hour + burst` jobs start in any hour. In h hours, at most `h x max_per_hour + burst`
+jobs start.
 """
 
 from __future__ import annotations

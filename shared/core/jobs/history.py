@@ -101,7 +101,7 @@ def append(
     reason: str | None = None,
     data: Any = None,
 ) -> tuple[Record, Event]:
-    """Adds one event to `after` and updates the head of the history in its JOB row. Returns both.
+    """Adds one event to `after` and updates the head of the history in its JOB row. Returns the record and the event.
 
     `step` is the step after the transition. `attempt_no`, `lease_digest` and `step_id` replace the step's own values if
     a reply has other values.

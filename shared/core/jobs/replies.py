@@ -59,7 +59,9 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progre
 
 
 def holds_lease(step: Step, reply: Reply) -> bool:
-    """Returns `True` if the reply has the lease of the step's current attempt, which only its directive has."""
+    """Returns `True` if the reply has the lease of the step's current attempt. Only the directive of that attempt has
+    this lease.
+    """
     return (reply.attempt_no, lease_digest(reply.lease_id)) == (step.attempt_no, step.lease_digest)
 
 
@@ -85,7 +87,7 @@ def _find_rejection(record: Record, step: Step | None, reply: Reply, provenance:
 
 
 def _revive(step: Step) -> Step:
-    """Returns the step without the timeout of a revived attempt in the failures that select the backoff (R7)."""
+    """Subtracts the timeout of the revived attempt from the failures that select the backoff (R7). Returns the step."""
     if step.retry_cause is FailureCause.ACK_TIMEOUT:
         return replace(step, ack_failures=step.ack_failures - 1)
     if step.retry_cause is FailureCause.LEASE_EXPIRED:

@@ -67,7 +67,9 @@ def fail_dependent(record: Record, job_id: str, provenance: Provenance) -> Outco
 
 
 def change_priority(record: Record, priority: str, provenance: Provenance) -> Outcome:
-    """Changes the priority with which the job waits (R67). The outcome is REFUSED if the job no longer waits."""
+    """Changes the priority with which the job waits (R67). The outcome is IGNORED if the job has that priority. The
+    outcome is REFUSED if the job no longer waits.
+    """
     job = record.job
     if job.status.terminal:
         return refuse(record, IgnoreReason.JOB_TERMINAL)

@@ -1,10 +1,10 @@
 """Every transition of a job and of a step: two literal tables, and the functions that apply a row of them.
 
-A job and its steps are two state machines that change together. The keys of a table are the states. A state's rows say
-which trigger leads to which state, by which rule (docs/contributing/rules.md).
+A job and its steps are two state machines that change together. The keys of a table are the states. Each row of a state
+has a trigger, a target state and a rule (docs/contributing/rules.md).
 
-Terminal states have no rows. A missing row means "ignored" for a message of a service (at most an EVENT row). It means
-"refused" for a request of a caller or a function.
+Terminal states have no rows. A missing row means "ignored" for a message of a service (at most an EVENT row). For a
+request of a caller or a function, a missing row means "refused".
 
 The machines are coupled in these ways:
 
@@ -20,7 +20,7 @@ The machines are coupled in these ways:
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.jobs.attempts`, `shared.core.jobs.replies`).
 - `move_job` applies the effects of a new state, and no other function does. PAUSED counts a pause and stops the job's
   clocks. A terminal state sets `completed_at`. CANCELLED cancels every step that has not ended.
-- In `move_step`, every transition of a step but GATED ends its wait for a dispatch limit.
+- In `move_step`, every transition of a step but GATED ends the step's wait for a dispatch limit.
 
 The diagrams in the docs are generated from these tables. A test removes or changes each row. The core must then differ
 from the model of the tests.

@@ -66,7 +66,8 @@ def _make_slack(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
 def _make_teams(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
     """Returns a message with one adaptive card for the Teams trigger "When a Teams webhook request is received".
 
-    Its texts are runs of a rich text block, which have no Markdown (https://adaptivecards.io/explorer/TextRun.html).
+    The texts of the card are runs of a rich text block, which have no Markdown
+    (https://adaptivecards.io/explorer/TextRun.html).
     """
     rows = [[_run(title, weight="Bolder", size="Medium")]]
     rows += [[_run(f"{name}: ", weight="Bolder"), _run(value)] for name, value in lines]
