@@ -3,7 +3,7 @@
 | row | content | group |
 |---|---|---|
 | `TENANTS:00` to `TENANTS:1f` | tenants with quotas of their own, by a hash of the name: {tenant: [since]} | the row |
-| `DEFAULT:{gate id}` | default limits of a quota for every tenant | `DEFAULT` rows whose ids have the same first digit |
+| `DEFAULT:{gate id}` | default quota limits for every tenant | `DEFAULT` rows whose ids have the same first digit |
 | `OVERALL:{gate id}` | settings of a quota over all tenants | `OVERALL` rows whose ids have the same first digit |
 | `SETTINGS` | time since which a limit of the settings concerns every tenant | the row |
 | `VERSION` | a column for each group: a random number that each change of the group replaces | |
