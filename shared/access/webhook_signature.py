@@ -58,7 +58,7 @@ def _derived(key: bytes, deployment: str, hook: Hook, version: SecretVersion) ->
     """Derives a secret by HKDF-SHA256 (RFC 5869), one block.
 
     `info` has the webhook's identity, so that no two webhooks share a secret. A webhook that was deleted and created
-    again with its id has another secret.
+    again with the same id has another secret.
     """
     info = "\0".join(("lucius webhook", deployment, hook.tenant, hook.id, str(version.version), version.salt)).encode()
     extracted = hmac.digest(bytes(hashlib.sha256().digest_size), key, "sha256")

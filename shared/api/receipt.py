@@ -255,8 +255,8 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
 
 
 def _reads(before: Event | None, event: Event) -> int:
-    """Returns the number of reads for the event after `before`. The number is 0 if a reply follows a recent commit of
-    the same process.
+    """Returns the number of reads for the event after `before`. The number is 0 if a reply follows a commit of the same
+    process in less than `_RECENT`.
     """
     known = before is not None and (before.type in REPLY_EVENTS or _by_result(before))
     if known and before is not None and event.type in REPLY_EVENTS and event.at - before.at < _RECENT:

@@ -41,8 +41,8 @@ class IncidentKind(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """The state of an incident: OPEN until an operator closes the incident or its cause ends. The other states are
-    final.
+    """The state of an incident: OPEN until an operator closes the incident, or until the cause of the incident ends.
+    The other states are final.
     """
 
     OPEN = "OPEN"

@@ -116,8 +116,8 @@ class Registry:
     def select(self, request_type: str, identity: str) -> Protocol | None:
         """Returns the version for the request whose idempotency record has the hash `identity`.
 
-        The same request selects the same version until the ramp changes. A ramp that rises keeps the requests that it
-        selected. Returns None for an unknown job type.
+        The same request selects the same version until the ramp changes. If the ramp rises, the requests in the ramp
+        stay in the ramp. Returns None for an unknown job type.
         """
         newest, *_ = self._versions.get(request_type, (None,))
         if newest is None or newest.definition.ramp_percent is None:

@@ -1,6 +1,6 @@
 """Limits the stores to one caller (R24). Jobs and messages that the caller cannot see do not exist for the caller.
 
-A caller that sees every tenant may lack the right to change their jobs. So each write checks the tenant again. A
+A caller that sees every tenant may lack the right to change the tenants' jobs. So each write checks the tenant again. A
 request that changes a job (`Route.moves`) is refused at its first read of a job that the caller can only see.
 
 `ScopedTables` checks rows in a tenant's partition, which most tables have. This module checks rows in other partitions:

@@ -1,7 +1,7 @@
 """Tables for one caller (R24). Each read and write names a partition that the caller can use.
 
 In the tables of the index and of the feed, a tenant has its own partition, whose key is the encoded tenant name.
-`SHARED` lists the other partitions that a request can use. Only the sweeper uses all other partitions.
+`SHARED` lists the other partitions that a request can use. Only the sweeper uses the remaining partitions.
 """
 
 from __future__ import annotations

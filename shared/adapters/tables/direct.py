@@ -160,7 +160,7 @@ class DirectAccount:
         """Sends a request, and sends it again after a transient failure, at most `retries` times. Returns the last
         response. Raises LedgerUnavailable if the last try gets no response.
 
-        Waits as long as `Retry-After` requests, at most `read_s` seconds. Otherwise, the second try follows
+        Waits as long as `Retry-After` requests, at most `read_s` seconds. Without `Retry-After`, the second try follows
         immediately, and each later try after `backoff_s` seconds. Without a response, only the methods in `_REPEATABLE`
         are tried again.
         """

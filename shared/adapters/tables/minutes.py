@@ -68,7 +68,7 @@ def _merge_rows(
     key: str, known: Entity | None, added: Sequence[Entity], active: Mapping[str, int] | None
 ) -> list[RowOperation]:
     """Returns the operations that add the counts of the other rows to the minute's row, and delete the other rows. A
-    row that cannot be decoded counts nothing.
+    row that cannot be decoded adds nothing.
     """
     rows = [*([known] if known is not None else []), *added]
     counts = sum((each for _, each in decode_all(_decode, rows)), MinuteCounts())

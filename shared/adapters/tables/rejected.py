@@ -114,7 +114,9 @@ class TablesRejected:
         return kept
 
     async def _delete(self, row: Entity) -> None:
-        """Deletes a message. The row of its day is the last, so after a crash the next call finds the message again."""
+        """Deletes a message. The row in the partition of the message's day is deleted last, so after a crash the next
+        call finds the message again.
+        """
         for name in row:
             if name.endswith(SUFFIX):
                 await self._texts.remove(row[name])

@@ -163,7 +163,7 @@ class Restore:
         return [row, due_of(row)] if kind == "ACTIVE" else [row]
 
     async def _head_numbers(self) -> None:
-        """Moves HEAD to the last event, which was exported later."""
+        """Moves HEAD to the last event, which was exported later than HEAD."""
         feed = self._tables["feed"]
         for partition, number in self._last_events.items():
             head = await read_row(feed, partition, HEAD_ROW)

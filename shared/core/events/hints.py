@@ -2,7 +2,7 @@
 
 A hint names EVENT rows of a job, or entries of a quota's or incident's log. The writer reads the ledger, or continues
 from the last number that the feed has of the hint's subject. A lost, repeated, late or reordered hint causes one more
-read or a delay of a minute, and never a lost event.
+read, or a delay until the next sweep, and never a lost event.
 """
 
 from __future__ import annotations

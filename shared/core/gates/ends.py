@@ -85,7 +85,7 @@ def record_outcome(
     """Returns the admission state after counting an ended job at the breakers of its type. The job's slot must already
     be released.
 
-    `good` is the result of `is_good`. A job that was not active is not counted.
+    `good` is the result of `is_good`. Only a job that was active is counted.
     """
     gate = Gate(GateKind.TYPE, admission.tenant, place.candidate.job_type)
     state = admission.state(gate)

@@ -211,7 +211,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
 def decide_dependent(
     admission: AdmissionState, directory: Directory, candidate: Candidate, dependencies: int, now: datetime
 ) -> Decision:
-    """Decides on a new job with dependencies: it has no slot and counts as staged. Raises QueueFull."""
+    """Decides on a new job with dependencies: the job has no slot and counts as staged. Raises QueueFull."""
     verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
     if admission.staged >= (limit := find_max_staged(admission, directory)):
         raise QueueFull(limit, verdicts[0])

@@ -393,7 +393,7 @@ def _find_input_ref(record: Record, step: Step) -> Ref:
 
 def make_workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
     """Returns `{workspace base}/{job id}/{step type}/{attempt}/`. If the plan has the type twice, `{step id}/` follows
-    the type. In Azure a service can write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
+    the type. In Azure a service can write only below its type (`infra/bicep/modules/platform-service-roles.bicep`).
     """
     twice = sum(other.step_type == step.step_type for other in record.steps) > 1
     folder = f"{step.step_type}/{step.step_id}" if twice else step.step_type

@@ -15,7 +15,9 @@ from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
 
 
 def decide_control(record: Record, kind: ControlKind, provenance: Provenance) -> Outcome:
-    """Applies a control. The outcome is a transition, IGNORED if it has no effect, or REFUSED if it is not possible."""
+    """Applies a control. The outcome is IGNORED for a control without effect, REFUSED for an impossible control, and
+    otherwise a transition.
+    """
     job = record.job
     if job.status.terminal:
         if kind is ControlKind.CANCEL and job.status is JobStatus.CANCELLED:

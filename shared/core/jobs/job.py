@@ -327,8 +327,8 @@ class Record:
         return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()
 
     def after(self, step: Step) -> Step | None:
-        """Returns the step after `step` and its group, if that step is in no group. Returns None before a group, and
-        for the last step.
+        """Returns the step that follows `step` and the group of `step`. Returns None if the following step is in a
+        group, and for the last step.
         """
         following = self.steps[self.group_of(step)[-1].step_index + 1 :][:1]
         return next((other for other in following if other.group is None), None)
