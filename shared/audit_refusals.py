@@ -21,7 +21,7 @@ class AuditOff(Refused, status=404):
 
 
 class HeadsIncomplete(Refused, status=409):
-    """Not every event of the window is in the heads yet; retry after `Retry-After`."""
+    """Not every event of the window is in the heads yet; retry after `Retry-After` seconds."""
 
     def __init__(self, complete_until: datetime | None, retry_after_s: float) -> None:
         known = f"complete until {_text(complete_until)}" if complete_until is not None else "not checked yet"
@@ -47,7 +47,9 @@ class HeadsMissing(Refused, status=409):
 
 
 class SigningUnavailable(Refused, status=503):
-    """The signing key is missing or does not respond; retry after `Retry-After`, or report the error to an operator."""
+    """The signing key is missing or does not respond; retry after `Retry-After` seconds, or report the error to an
+    operator.
+    """
 
     text = "the signing key is missing or does not respond; retry after 60 seconds"
     headers: Mapping[str, str] = {"Retry-After": "60"}

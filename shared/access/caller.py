@@ -1,7 +1,7 @@
 """The rights of a caller (R24): scopes, the caller's own tenant, and roles over all tenants.
 
-Pure. `shared.adapters.callers` makes a `Caller` from a token, and `triggers.http.routes` checks the `Caller` before
-every handler.
+The module is pure. `shared.adapters.callers` makes a `Caller` from a token, and `triggers.http.routes` checks the
+`Caller` before every handler.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The policy for the references that a job can name, and for the retention of their content (R34, R47). Opens no
-reference.
+"""The policy for the references that a job can name, and for the retention of their content (R34, R47). The policy
+opens no reference.
 """
 
 from __future__ import annotations

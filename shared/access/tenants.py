@@ -1,6 +1,7 @@
 """The tenant of a token (R24): from the deployment's mapping of claims, else from the claim that names a tenant.
 
-Pure. `shared.access.caller` uses this module for each token, and `shared.setting_values` for each mapped tenant.
+The module is pure. `shared.access.caller` uses this module for each token, and `shared.setting_values` for each mapped
+tenant.
 """
 
 from __future__ import annotations

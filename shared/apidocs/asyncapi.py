@@ -1,6 +1,6 @@
 """The AsyncAPI 3 document of the bus: channels, messages and senders.
 
-Made from the models of the messages and the names of the topics.
+The document is made from the models of the messages and the names of the topics.
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ def _text(name: str, value: Any) -> str:
 
 
 def parse_instant(name: str, value: Any) -> datetime:
-    """Parses an ISO 8601 timestamp with a time zone. Raises FilterInvalid for any other value."""
+    """Parses an ISO 8601 timestamp with a time zone. A timestamp outside of `FIRST` to `LAST` becomes the nearer bound.
+    Raises FilterInvalid for any other value.
+    """
     try:
         # an unescaped + in a query is a space
         instant = datetime.fromisoformat(_text(name, value).strip().replace(" ", "+"))

@@ -202,7 +202,7 @@ def apply_settlement(incident: Incident, settlement: Settlement) -> tuple[Incide
 
 
 def make_unseen_retry(job: Job) -> Settlement:
-    """Makes the settlement of an incident whose job was redriven by a request that did not name the incident."""
+    """Makes the `Settlement` of an incident whose job was redriven by a request that did not name the incident."""
     reason = "another job redrives the failed job"
     at, new = job.updated_at, job.redriven_by
     return Settlement(state=IncidentState.RETRIED, actor=SYSTEM, reason=reason, at=at, retried_by=new)

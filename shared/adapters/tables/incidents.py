@@ -195,7 +195,7 @@ def _subject_row(kind: IncidentKind, subject: str) -> str:
 
 
 async def _rows(rows: TableRows, partition: str, prefix: str, page: PageRange) -> list[IncidentRow]:
-    """Returns the rows of a page. The times also bound the range of keys, which have milliseconds."""
+    """Returns the rows of a page. The keys have the time in milliseconds, so the times also bound the range of keys."""
     first, end = f"{prefix}:{page['after'] or ''}", f"{prefix};"
     if (until := page.get("until")) is not None:
         first = max(first, newest_first(prefix, until + _MILLISECOND, ""))

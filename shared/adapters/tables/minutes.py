@@ -59,7 +59,7 @@ class TablesMinutes:
         return await self._rows.first(all_of(MINUTES_PARTITION).having("RowKey ge @since", since=key), _MAX_ROWS)
 
     async def _unless_changed(self, operations: list[RowOperation]) -> None:
-        """Ignores a conflict, since another sweeper made the same change in between."""
+        """Ignores a conflict, since another sweeper already made the same change."""
         with contextlib.suppress(AlreadyExists, Conflict):
             await self._rows.transact(operations)
 

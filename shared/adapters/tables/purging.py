@@ -94,9 +94,10 @@ class TablesPurging(TablesLists):
         return await self._purge_admission(bulk)
 
     async def _others(self, bulk: Bulk, limit: int) -> list[Entity]:
-        """Returns rows of the tenant that are neither GATES nor the purge's own.
+        """Returns rows of the tenant that are neither GATES nor rows of the purge.
 
-        A repeated request finds the running purge by its key. Without this key, two purges can delete each other.
+        A repeated request finds the running purge by the row of its idempotency key. Without that row, two purges can
+        delete each other.
         """
         spared = {GATES_ROW, bulk_row(bulk.bulk_id), bulk_key_row(bulk.key or "")}
         rows = await self._rows.first(all_of(encode_key(bulk.tenant)), limit + len(spared))
@@ -118,7 +119,7 @@ class TablesPurging(TablesLists):
 
 
 def _is_of_job(row: Entity, before: datetime) -> bool:
-    """Returns True if the row is of a living job, or of a job that was created after the purge began."""
+    """Returns True if the row is of a job that has not ended, or of a job that was created after the purge began."""
     word = row["RowKey"].partition(":")[0]
     if word == "CLAIM":
         return row.get("expires_at") is None

@@ -1,4 +1,5 @@
-"""Encodes and decodes the messages between `direct` and the Table service: rows, filters and transactions. No I/O.
+"""Encodes and decodes the messages between `direct` and the Table service: rows, filters and transactions. The module
+does no I/O.
 
 https://learn.microsoft.com/rest/api/storageservices/table-service-rest-api
 """

@@ -48,7 +48,7 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class BreakerRule:
-    """The conditions under which a breaker opens."""
+    """The conditions under which a breaker opens, and the first cool-down."""
 
     #: share of bad ends at which it opens: above 0, at most 1
     failure_rate: float = 0.5
@@ -174,7 +174,7 @@ def count_end(
 
 
 def merge_ends(rings: Mapping[str, Iterable[JobEnd]], now: datetime) -> tuple[JobEnd, ...]:
-    """Returns the newest ended jobs of all tenants, oldest first, each with its tenant."""
+    """Returns the newest ended jobs of all tenants, at most `MAX_ENDS`, oldest first, each with its tenant."""
     ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - MAX_AGE]
     return tuple(sorted(ends, key=lambda each: (each.at, each.tenant))[-MAX_ENDS:])
 

@@ -103,8 +103,8 @@ def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
 def estimate_start(
     admission: AdmissionState, found: Iterable[GateVerdict], position: int | None, now: datetime
 ) -> datetime | None:
-    """Returns the time when elapsed time alone admits the job at that position, or None if elapsed time alone never
-    admits it.
+    """Returns the time when elapsed time alone admits the job at that position. Returns None if the start depends on
+    another event.
     """
     at = now
     for verdict in found:

@@ -81,7 +81,7 @@ def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
 def _split_spans(state: GateState, rule: Rule | None, now: datetime) -> list[tuple[int, int, int]]:
     """Returns `(microseconds, starts per hour, burst)` for each span since the last count.
 
-    A throttle that ended in between makes a second span.
+    A throttle that ended since the last count makes a second span.
     """
     if state.credit_at is None or now <= state.credit_at:
         return []

@@ -43,7 +43,9 @@ def compare(original: Record, replay: Record) -> list[ComparedStep]:
 
 
 def is_deterministic(steps: list[ComparedStep]) -> bool | None:
-    """Returns `True` if all steps are the same, `False` if a step differs with equal inputs, and None if unknown."""
+    """Returns `True` if all steps are the same, `False` if a step differs with equal inputs, and None in any other
+    case.
+    """
     if any(step.likeness is Likeness.DIFFERENT for step in steps):
         return False
     return True if all(step.likeness is Likeness.SAME for step in steps) else None

@@ -43,7 +43,9 @@ class StepStatus(StrEnum):
 
     @property
     def in_flight(self) -> bool:
-        """Returns `True` if a service may be working on the step, so that a reply arrives or its lease expires."""
+        """Returns `True` if a service may be working on the step. Then either a reply arrives or the step's lease
+        expires.
+        """
         return self in (StepStatus.INITIATED, StepStatus.PROCESSING)
 
 

@@ -220,7 +220,7 @@ def _is_refusal(answer: Answer) -> bool:
 
 
 def enable_hook(hook: Hook) -> Hook:
-    """Returns the webhook without failures and waits."""
+    """Returns the webhook in state ENABLED, without failures and waits."""
     return replace(
         hook,
         state=HookState.ENABLED,
