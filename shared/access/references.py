@@ -176,7 +176,7 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
 
 
 def _readings(path: str) -> list[str]:
-    """Returns the path unchanged, then decoded once, and so on until decoding changes nothing."""
+    """Returns a list: the path unchanged, decoded once, decoded twice, and so on until decoding changes nothing."""
     readings = [path]
     while (decoded := unquote(readings[-1])) != readings[-1]:
         readings.append(decoded)

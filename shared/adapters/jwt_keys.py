@@ -1,4 +1,4 @@
-"""The issuer's public keys (RFC 7517): fetched on first use, cached, and fetched again when a key id is unknown."""
+"""The issuer's public keys (RFC 7517): fetched on first use, and again after an hour or for an unknown key id."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JwtKeys:
 
     async def key(self, kid: str) -> PyJWK | None:
         """Returns the issuer's key. Returns None if the issuer has no such key. Raises KeysUnavailable if the issuer
-        does not respond.
+        does not respond and the cache has no key with this id from the last `STALE_S` seconds.
         """
         if kid in self._keys and self._age() < REFRESH_S:
             return self._keys[kid]

@@ -77,8 +77,8 @@ class PemSigner:
 class KeyVaultSigner:
     """Implementation of `shared.ports.signing.Signer`.
 
-    The newest version of the key signs, by the REST API of Key Vault
-    (https://learn.microsoft.com/rest/api/keyvault/keys/sign/sign).
+    The newest version of the key signs. The signer reads the newest version once an hour, and uses the REST API of Key
+    Vault (https://learn.microsoft.com/rest/api/keyvault/keys/sign/sign).
     """
 
     def __init__(

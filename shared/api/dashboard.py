@@ -126,8 +126,9 @@ class OverviewService(Response):
 
 
 class OverviewQuota(Response):
-    """Quota that is held or throttled, has an open or half-open circuit breaker, or uses at least 90% of its
-    limit of active jobs."""
+    """Quota that is held or throttled, has an open or half-open circuit breaker, or uses at least 90 % of its limit of
+    active jobs.
+    """
 
     id: GateId
     kind: GateKindName

@@ -25,7 +25,7 @@ ShutName = Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"]
 
 
 class QuotaBreakerRule(Response):
-    """Condition that opens a circuit breaker."""
+    """Condition that opens a circuit breaker, and the time for which the breaker stays open."""
 
     failure_rate: float
     """Share of failed jobs among the counted jobs at which the breaker opens."""

@@ -42,8 +42,8 @@ STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_re
 
 
 def claim_key_of(job_id: str) -> str:
-    """Returns the idempotency key (RowKey without its prefix) of all redrives of one job, so that they return the same
-    new job.
+    """Returns the idempotency key (RowKey without its prefix) that all redrives of one job share. So all these redrives
+    return the same new job.
     """
     return digest(f"redrive:{job_id}")
 
