@@ -78,7 +78,9 @@ class Digests:
 
 
 def compute_digests(envelope: Envelope) -> Digests:
-    """Returns digests of the canonical JSON of all content that distinguishes requests."""
+    """Returns the digests of a request's idempotency key, content and payload. Without a key, the first digest is that
+    of the content.
+    """
     body = canonical_json(
         {
             **_of_dependencies(envelope),
