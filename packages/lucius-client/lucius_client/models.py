@@ -52,7 +52,7 @@ class AuditKey(Message):
     """
 
     keyid: str
-    pem: Annotated[str, Field(description="SubjectPublicKeyInfo.")]
+    pem: Annotated[str, Field(description="Public key (SubjectPublicKeyInfo) in PEM.")]
     state: Literal["active", "retired"]
     first_signed_at: AwareDatetime
 
@@ -67,7 +67,7 @@ class AuditKeys(Message):
 
 class Backoffs(Message):
     """
-    Seconds before the next attempt, per cause. The last entry repeats, except for dispatch.
+    Seconds before each retry, as a list per cause. The last entry of a list repeats, except for `dispatch`.
     """
 
     dispatch: list[float] | None = None
@@ -153,7 +153,9 @@ class BulkPreview(Message):
     tenant: str
     action: Literal["cancel", "pause", "resume", "redrive", "replay"]
     matched: Annotated[int, Field(description="Number of matching jobs, at most 1,000.")]
-    more: Annotated[bool, Field(description="`true` if more jobs can match.")]
+    more: Annotated[
+        bool, Field(description="`true` if LUCIUS stopped the count before the last job. `matched` is then a minimum.")
+    ]
     first: Annotated[list[str], Field(description="Up to 20 matching jobs, newest first.")]
 
 
@@ -261,7 +263,7 @@ class Delivery(Message):
     """
 
     number: Annotated[int, Field(description="Number of the event in the tenant's feed.")]
-    name: Annotated[str | None, Field(description="Name of the callback URL. Null for a webhook.")]
+    name: Annotated[str | None, Field(description="Webhook `default` only. Name of the callback URL.")]
     event_id: str
     event_type: str
     jobId: Annotated[str | None, Field(description="Job of the event. Null if the event belongs to no job.")]
@@ -276,7 +278,7 @@ class Delivery(Message):
     due_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time of the next attempt. Null if the delivery waits until its webhook is resumed, or has ended."
+            description="Time of the next attempt. Null if the delivery has ended, or waits until the webhook is probed, resumed\nor enabled."
         ),
     ]
     ended_at: AwareDatetime | None
@@ -339,13 +341,13 @@ class DryQuota(Message):
     verdict: Annotated[
         Literal["ADMITTED", "STAGED", "REFUSED"],
         Field(
-            description="ADMITTED: the job starts immediately. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A\nduplicate is always ADMITTED."
+            description="ADMITTED: the quotas admit the job. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A\nduplicate or a conflict is always ADMITTED."
         ),
     ]
     limit: Annotated[
         str | None,
         Field(
-            description="STAGED: quota that the job waits for, in words. REFUSED: name of the setting with the limit. ADMITTED: null."
+            description="STAGED: quota that the job waits for, in words. REFUSED: reached limit, as in `limit` of the error LIMIT_REACHED.\nADMITTED: null."
         ),
     ]
     tenant_limit: Annotated[
@@ -418,7 +420,9 @@ class Envelope(Message):
             description="Parameters of the steps, with one key per step. A protocol of one step also accepts the parameters without the\nkey."
         ),
     ]
-    schema_version: Annotated[str, Field(description="`1.0`. Any 1.x is accepted.")]
+    schema_version: Annotated[
+        str, Field(description="Version of the job request's format: `1.0`. LUCIUS accepts every 1.x.")
+    ]
     protocol_version: Annotated[
         int | None,
         Field(
@@ -506,7 +510,7 @@ class Event(Message):
     data: Annotated[Any, Field(description="Details, which depend on `type`. `changes` has the columns that changed.")]
     salt: Annotated[str, Field(description="Random text, so that withheld `data` cannot be guessed from its digest.")]
     cause_id: Annotated[str, Field(description="Id of the cause: a message, a request or an activity.")]
-    rules: Annotated[int, Field(description="Version of the rules that decided the event.")]
+    rules: Annotated[int, Field(description="Version of the transition rules that decided the event.")]
     prev_hash: str
     hash: Annotated[
         str, Field(description="SHA-256 over the event's row, in which a digest of salt and data replaces both.")
@@ -600,14 +604,19 @@ class HookSecret(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for\n24 hours without a success. Its deliveries then wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events. A DISABLED webhook receives no events. A webhook is SUSPENDED if attempts\nfailed for 24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="Feed number of the first event that the webhook receives.")]
+    first: Annotated[
+        int,
+        Field(
+            description="Feed number of the first new event for the webhook. With `after`, the webhook also receives earlier events."
+        ),
+    ]
     secret_version: int
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
@@ -822,8 +831,8 @@ class OverviewMinute(Message):
 
 class OverviewQuota(Message):
     """
-    Quota that is held or throttled, has an open or half-open circuit breaker, or uses at least 90% of its
-    limit of active jobs.
+    Quota that is held or throttled, has an open or half-open circuit breaker, or uses at least 90 % of its limit of
+    active jobs.
     """
 
     id: str
@@ -937,7 +946,8 @@ class Problem(Message):
     ] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN only. Available job types.")] = None
     limit: Annotated[
-        str | None, Field(description="LIMIT_REACHED only. Name of the setting with the reached limit.")
+        str | None,
+        Field(description="LIMIT_REACHED only. Reached limit: name of a setting, kind of a quota, or `max_staged`."),
     ] = None
     living: Annotated[
         int | None, Field(description="TENANT_LIVE only. Number of jobs that have not ended, at most 1,000.")
@@ -1070,7 +1080,7 @@ class QuotaBreaker(Message):
 
 class QuotaBreakerRule(Message):
     """
-    Condition that opens a circuit breaker.
+    Condition that opens a circuit breaker, and the time for which the breaker stays open.
     """
 
     failure_rate: Annotated[
@@ -1101,7 +1111,9 @@ class QuotaHold(Message):
             description="First 200 characters of the reason. The quota's log has the whole reason. Null if the quota is over all\ntenants, and the caller does not see all tenants."
         ),
     ]
-    actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
+    actor: Annotated[
+        str | None, Field(description="Actor that set the hold or throttle. Null in the same case as `reason`.")
+    ]
     at: AwareDatetime
     until: Annotated[
         AwareDatetime | None,
@@ -1200,7 +1212,9 @@ class QuotaThrottle(Message):
             description="First 200 characters of the reason. The quota's log has the whole reason. Null if the quota is over all\ntenants, and the caller does not see all tenants."
         ),
     ]
-    actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
+    actor: Annotated[
+        str | None, Field(description="Actor that set the hold or throttle. Null in the same case as `reason`.")
+    ]
     at: AwareDatetime
     until: Annotated[
         AwareDatetime | None,
@@ -1217,7 +1231,7 @@ class QuotaWait(Message):
     cause: Annotated[
         str,
         Field(
-            description="Quota that stops the job, and the state of the quota. A hold has times and, except over all tenants, an actor and\na reason."
+            description="Quota that stops the job, and the state of the quota. For a held quota, includes the start and, if set, the\nend of the hold. For a held quota of one tenant, also includes the actor and the reason."
         ),
     ]
     starts: Annotated[str, Field(description="Condition that starts the job.")]
@@ -1418,7 +1432,7 @@ class Spent(Message):
     """
 
     queue_s: Annotated[float, Field(description="Seconds in which only LUCIUS's own dispatch was outstanding.")]
-    ack_s: Annotated[float, Field(description="Seconds in which a directive was sent and no service had ACKed it.")]
+    ack_s: Annotated[float, Field(description="Seconds in which a sent directive had no ACK.")]
     service_s: Annotated[float, Field(description="Seconds between a service's ACK and its RESULT.")]
     backoff_s: Annotated[float, Field(description="Seconds of backoff before a retry.")]
     gated_s: Annotated[
@@ -1441,7 +1455,7 @@ class StepReceipt(Message):
     """
 
     queue_s: Annotated[float, Field(description="Seconds in which only LUCIUS's own dispatch was outstanding.")]
-    ack_s: Annotated[float, Field(description="Seconds in which a directive was sent and no service had ACKed it.")]
+    ack_s: Annotated[float, Field(description="Seconds in which a sent directive had no ACK.")]
     service_s: Annotated[float, Field(description="Seconds between a service's ACK and its RESULT.")]
     backoff_s: Annotated[float, Field(description="Seconds of backoff before a retry.")]
     gated_s: Annotated[
@@ -1559,7 +1573,7 @@ class WaitingJob(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Estimated start. Null if time alone does not start the job.\n\nCondition of the start, by `why`:\n\n- HELD: after the quota is resumed.\n- FULL: after a job of this quota ends, or after an allocation over all tenants.\n- RATE: when the rate allows the start.\n- BREAKER: when the circuit breaker allows the start.\n- LINE: after the jobs that are ahead."
+            description="Estimated start. Null if time alone does not start the job.\n\nCondition of the start, by `why`:\n\n- HELD: at the end of the hold, or after a resume of the quota.\n- FULL: after a job of this quota ends, or after an allocation over all tenants.\n- RATE: when the rate allows the start.\n- BREAKER: when the circuit breaker allows the start.\n- LINE: after the jobs ahead have started."
         ),
     ]
     waits_for: Annotated[str | None, Field(description="`quota_wait` and the position, in one sentence.")] = None
@@ -1678,7 +1692,7 @@ class Bulk(Message):
     refused: Annotated[
         int,
         Field(
-            description="Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.\nEach of these items has the error code."
+            description="Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.\n`code` of each of these items has the reason."
         ),
     ]
     open: Annotated[
@@ -1827,14 +1841,19 @@ class Hook(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for\n24 hours without a success. Its deliveries then wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events. A DISABLED webhook receives no events. A webhook is SUSPENDED if attempts\nfailed for 24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="Feed number of the first event that the webhook receives.")]
+    first: Annotated[
+        int,
+        Field(
+            description="Feed number of the first new event for the webhook. With `after`, the webhook also receives earlier events."
+        ),
+    ]
     secret_version: int
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
@@ -1877,14 +1896,19 @@ class HookDetail(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events, a DISABLED webhook does not. A webhook is SUSPENDED if attempts failed for\n24 hours without a success. Its deliveries then wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events. A DISABLED webhook receives no events. A webhook is SUSPENDED if attempts\nfailed for 24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="Feed number of the first event that the webhook receives.")]
+    first: Annotated[
+        int,
+        Field(
+            description="Feed number of the first new event for the webhook. With `after`, the webhook also receives earlier events."
+        ),
+    ]
     secret_version: int
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
@@ -2023,7 +2047,12 @@ class JobLine(Message):
         "FAILED_FINAL",
         "CANCELLED",
     ]
-    current_step_id: Annotated[str | None, Field(description="Step in progress. Null if the job has ended.")]
+    current_step_id: Annotated[
+        str | None,
+        Field(
+            description="Id of the step in progress or, before the start, of the first step. Null if the job has ended."
+        ),
+    ]
     seq: Annotated[
         int,
         Field(
@@ -2183,7 +2212,7 @@ class ProtocolVersion(Message):
     loaded: Annotated[
         bool,
         Field(
-            description="`true` if new jobs can follow this version, which the app's files or App Configuration then have."
+            description="`true` if the app's files or App Configuration have this version. New jobs can then follow this version."
         ),
     ]
     new_jobs_percent: Annotated[
@@ -2264,22 +2293,32 @@ class Quota(Message):
     throttle: QuotaThrottle | None
     breaker: Annotated[
         QuotaBreaker | None,
-        Field(description="State of the circuit breaker. Null if the limits in effect have no circuit breaker."),
+        Field(
+            description="State of the circuit breaker. Null for limits for every tenant, or if the limits in effect have no circuit\nbreaker."
+        ),
     ]
-    active: Annotated[int | None, Field(description="Number of active jobs. Null for tenant `*`.")]
+    active: Annotated[
+        int | None,
+        Field(
+            description="Number of active jobs that the caller can see. Null for limits for every tenant, and for a service or lane."
+        ),
+    ]
     staged: Annotated[
         int | None,
         Field(
-            description="Number of waiting jobs. A tenant's quota counts all accepted jobs that have not started. Other quotas count\nthe jobs in their waiting queues."
+            description="Number of waiting jobs. Null in the same cases as `active`. A tenant's quota counts all accepted jobs that have\nnot started. Other quotas count the jobs in their waiting queues."
         ),
     ]
     tokens: Annotated[
-        int | None, Field(description="Number of starts that the rate allows now. Null if no rate is in effect.")
+        int | None,
+        Field(
+            description="Number of starts that the rate allows now. Null for tenant `*`, or if no rate is in effect."
+        ),
     ]
     next_start_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time when the rate allows the next start. Null if a job can start now, or if no rate is in effect."
+            description="Time when the rate allows the next start. Null for tenant `*`, if a job can start now, or if no rate is in\neffect."
         ),
     ]
     shares: Annotated[
@@ -2411,7 +2450,10 @@ class Reconciled(Message):
     dryRun: bool
     looked_at: Annotated[int, Field(description="Number of due jobs that were checked.")]
     dead_replies: Annotated[int, Field(description="Number of replies received from the dead-letter queues.")]
-    actions: Annotated[list[SweepAction], Field(description="First 1,000 actions of the sweep.")]
+    actions: Annotated[
+        list[SweepAction],
+        Field(description="First 1,000 actions of the sweep, without actions on jobs that the caller cannot read."),
+    ]
     more: Annotated[
         bool,
         Field(
@@ -2516,7 +2558,10 @@ class Step(Message):
         Field(description="`sha256:{hex}` of the attempt's lease. Only the service of the attempt knows the lease."),
     ]
     lease_expires_at: Annotated[
-        AwareDatetime | None, Field(description="Time by which the service must send its next HEARTBEAT or RESULT.")
+        AwareDatetime | None,
+        Field(
+            description="Time by which the service must send its ACK or, after the ACK, its next HEARTBEAT or RESULT."
+        ),
     ]
     initiated_at: Annotated[AwareDatetime | None, Field(description="Time when the current attempt was recorded.")]
     backlog_since: Annotated[
@@ -2543,9 +2588,14 @@ class Step(Message):
     ]
     deadline_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time when the total time limit of the step ends. Null if there is no limit."),
+        Field(
+            description="Time when the total time limit of the step ends. Null if there is no limit, or before the first attempt."
+        ),
     ]
-    due_at: Annotated[AwareDatetime | None, Field(description="Earliest start of the next attempt.")]
+    due_at: Annotated[
+        AwareDatetime | None,
+        Field(description="Earliest start of the next attempt or, after a failed dispatch, of the next dispatch."),
+    ]
     retry_cause: Annotated[
         Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"] | None,
         Field(description="Failure of the last attempt. Set if another attempt follows."),
@@ -2556,7 +2606,9 @@ class Step(Message):
     result_ref: Annotated[Reference | None, Field(description="URI of the step's output.")]
     result: Annotated[
         StepResult | None,
-        Field(description="Other content of the current attempt's RESULT. Null if the RESULT has no other content."),
+        Field(
+            description="Other content of the current attempt's RESULT. Null before the RESULT, and if the RESULT has no other content."
+        ),
     ]
     carried: Annotated[
         bool,
@@ -2583,7 +2635,8 @@ class StepPage(Message):
 
 class SweeperState(Message):
     """
-    The last sweep in any process. With several sweepers, the last sweep of the sweeper that swept least recently.
+    The last sweep in any process. If several sweepers share the tenants, the last sweep of the sweeper that swept
+    least recently.
     """
 
     last_pass_at: Annotated[
@@ -2610,8 +2663,8 @@ class SweeperState(Message):
 
 class UsageReport(Message):
     """
-    Usage in whole hours from `since` to now. LUCIUS counts each hour after the hour ends, and again one day
-    later.
+    Usage in whole hours from `since` to now. LUCIUS writes the rollup of an hour after the hour ends, and again one
+    day later.
     """
 
     tenant: str
@@ -2621,13 +2674,13 @@ class UsageReport(Message):
     groups: Annotated[
         dict[str, UsageSum] | None,
         Field(
-            description='With `by` only. Counts per job type, source or hour. The key "" has the jobs without a source.'
+            description='With `by` only. Counts per job type, source or hour. The key "" has the jobs without a source. The key "(others)"\nhas the sources beyond 200 pairs of job type and source in an hour.'
         ),
     ] = None
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the most recent hours, which have no rollup yet, have at least 5,000 jobs. The counts can then omit\njobs."
+            description="`true` if the hours without a rollup, at most the last three hours, have at least 5,000 jobs. The counts can then\nomit jobs."
         ),
     ]
 
@@ -2688,7 +2741,7 @@ class DashboardMetrics(Message):
     quotas: Annotated[
         list[OverviewQuota],
         Field(
-            description="Quotas that are held or throttled, have an open or half-open breaker, or have at least 90 % of their maximum\nactive jobs. At most 20."
+            description="Quotas that are held or throttled, have an open or half-open breaker, or use at least 90% of their limit of\nactive jobs. At most 20."
         ),
     ]
     incidents: OverviewIncidents
@@ -2826,7 +2879,9 @@ class Job(Message):
     ]
     deadline_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time when the total time limit of the job ends. Null if there is no limit."),
+        Field(
+            description="Time when the total time limit of the job ends. Null if there is no limit, or before the job is admitted."
+        ),
     ]
     first_ack_at: AwareDatetime | None
     paused_at: AwareDatetime | None
@@ -2844,7 +2899,9 @@ class Job(Message):
     completed_at: AwareDatetime | None
     staged_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time when the job started to wait for its quotas. Null if the job did not wait."),
+        Field(
+            description="Time when the job started to wait for its quotas or for other jobs. Null if the job did not wait."
+        ),
     ]
     admitted_at: Annotated[
         AwareDatetime | None,
@@ -2857,7 +2914,9 @@ class Job(Message):
     ]
     steps: list[Step]
     links: JobLinks
-    as_of: Annotated[Event | None, Field(description="With `asOf` only. Event as of which the job is shown.")] = None
+    as_of: Annotated[
+        Event | None, Field(description="With `asOf` only. The event as of which the response shows the job.")
+    ] = None
 
 
 class Ready(Message):
