@@ -115,11 +115,12 @@ async def quotas_list(request: Request) -> func.HttpResponse:
         gate = await _gate(request, context, with_id=False)
         return respond(req, QuotaPage(quotas=[await shown(context, gate, request.caller)], next=None))
     if tenant is not None:
-        return respond(req, QuotaPage(quotas=await _of_tenant(context, normalise(tenant)), next=None))
+        name = normalise(tenant)
+        found = await _over_all(request, context) if name == EVERY else []
+        return respond(req, QuotaPage(quotas=[*found, *await _of_tenant(context, name)], next=None))
     known = sorted({EVERY, *(await context.admissions.directory()).tenants})
     following = [each for each in known if each > position][: min(limit, _MAX_TENANTS)]
-    gates = [state.gate for state in (await read_directory(context)).over_all.values()] if not position else []
-    found = [await shown(context, gate, request.caller) for gate in gates]
+    found = await _over_all(request, context) if not position else []
     found += [each for tenant in following for each in await _of_tenant(context, tenant)]
     is_last = not following or following[-1] == known[-1]
     return respond(req, QuotaPage(quotas=found, next=None if is_last else cursor(following[-1])))
@@ -336,14 +337,21 @@ async def _show_over_all(
     return quota_over_all(known, state, context.clock.now(), found, shows_reasons=shows_reasons)
 
 
+async def _over_all(request: Request, context: Context) -> list[Quota]:
+    gates = [state.gate for state in (await read_directory(context)).over_all.values()]
+    return [await shown(context, gate, request.caller) for gate in gates]
+
+
 async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
-    """Returns the tenant's own quota, then the quotas with a state in the tenant's admission state."""
+    """Returns the tenant's own quota, then the quotas with a state in the tenant's admission state, except quotas over
+    all tenants, whose states are in the admission state of tenant `*`.
+    """
     admission, known = await read_admission(context, tenant)
     own = Gate(GateKind.TENANT, tenant)
     # a quota that is stored only for its feed is not shown (R79)
     idle = {state.gate for state in admission.gates.values() if changes.is_idle(state, known, context.clock.now())}
     hidden = idle if context.events is not None else set()
-    others = [state.gate for state in admission.gates.values() if state.gate != own and state.gate not in hidden]
+    others = {state.gate for state in admission.gates.values() if state.gate.kind not in OVER_ALL} - {own} - hidden
     ordered = sorted(others, key=lambda gate: (gate.kind, gate.name))
     states = [await read_state(context, admission, gate) for gate in (own, *ordered)]
     return [await _shown(context, admission, known, state) for state in states]

@@ -184,7 +184,7 @@ def test_a_breaker_is_set_read_and_reset(own: httpx.Client, operator: httpx.Clie
 
 
 def test_a_breaker_over_all_tenants(operator: httpx.Client, own: httpx.Client) -> None:
-    """Of a job type, with its tenants; every caller sees it, only an operator changes and resets it."""
+    """Of a job type, with its tenants; every caller sees it once, only an operator changes and resets it."""
     known = operator.get("/v1/quotas", params={"name": "type:EMBEDDING"}).json()["quotas"][0]
     path, names = f"/v1/quotas/{known['id']}", {"name": "type:EMBEDDING"}
     match = {"If-Match": "*"}
@@ -194,6 +194,9 @@ def test_a_breaker_over_all_tenants(operator: httpx.Client, own: httpx.Client) -
         assert made["quota"]["breaker"]["state"] == "CLOSED"
         assert made["after"]["rule"]["breaker"]["min_tenants"] == 3
         assert own.get(path, params=names).json()["breaker"]["state"] == "CLOSED"
+        for params in ({}, {"tenant": "*"}):
+            listed = operator.get("/v1/quotas", params=params).json()["quotas"]
+            assert [each["id"] for each in listed].count(known["id"]) == 1
         reset = operator.post(f"{path}:reset", params=names, json=REASON)
         assert (reset.status_code, misfits(QuotaChange, reset.json()), reset.json()["changed"]) == (200, [], False)
         refused = own.post(f"{path}:reset", params=names, json=REASON)
