@@ -83,7 +83,7 @@ function Quota({ quota, open, onChange }) {
       <span class="stack"><b class="clip" title=${nameOf(quota)}>${nameOf(quota)}</b>
         ${signs(quota).map(([color, text]) => html`<span key=${text} class=${`state ${color}`}><${Shape} color=${color} /><span class="clip">${text}</span></span>`)}</span>
       <span class="stack">${quota.active !== null && html`<${Meter} value=${quota.active} most=${quota.in_force?.max_active ?? null} />`}<span class="muted small">${limits(quota.in_force)}</span></span>
-      <span class="muted small">${quota.staged ? html`<b>${quota.staged}</b> waiting${quota.oldest_wait_at ? html`, oldest <${Time} at=${quota.oldest_wait_at} />` : ""}` : "no waiting jobs"}</span>
+      <span class="muted small">${quota.staged === 0 ? "no waiting jobs" : quota.staged && html`<b>${quota.staged}</b> waiting${quota.oldest_wait_at ? html`, oldest <${Time} at=${quota.oldest_wait_at} />` : ""}`}</span>
     </button>
     ${open && html`<div class="split">
       <section class="card"><header><h2>Waiting queue</h2></header><${Waiting} quota=${quota} /></section>

@@ -254,6 +254,18 @@ def test_a_quota_is_changed_after_its_dry_run(screens: Screens, scene: Scene, ap
     expect(page.get_by_text("No job waits for this quota")).to_be_visible()
 
 
+def test_a_dispatch_limit_shows_no_number_of_waiting_jobs(screens: Screens, api: Live) -> None:
+    """The API does not count jobs that wait for a service or lane."""
+    operator, name = api.operator(), {"name": "service:ocr"}
+    limit = operator.get("/v1/quotas", params=name).json()["quotas"][0]
+    change = {"max_active": 1000, "reason": "the capacity of its replicas"}
+    match = {"If-Match": limit["etag"]}
+    operator.patch(f"/v1/quotas/{limit['id']}", params=name, json=change, headers=match).raise_for_status()
+    row = screens.open("quotas").get_by_role("button", name="service:ocr")
+    expect(row).to_contain_text("1000")
+    expect(row).not_to_contain_text("waiting jobs")
+
+
 def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
     page = screens.open("incidents/inc_job_0")
     expect(page.get_by_role("alert")).to_contain_text("Not found")
