@@ -55,7 +55,9 @@ class NotAReplay(Refused, status=409, code="NOT_A_REPLAY"):
 
 
 class TenantLive(Refused, status=409):
-    """The tenant has jobs that have not ended; `living` is their number, at most 1,000."""
+    """The tenant has jobs that have not ended; `living` is the number of these jobs, at most 1,000. Cancel the jobs, or
+    wait until they end.
+    """
 
     def __init__(self, tenant: str, living: int, *, is_all: bool) -> None:
         number = living if is_all else f"{living} or more"

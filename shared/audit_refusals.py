@@ -21,12 +21,12 @@ class AuditOff(Refused, status=404):
 
 
 class HeadsIncomplete(Refused, status=409):
-    """Not every event of the window is in the heads yet; retry after `Retry-After` seconds."""
+    """The heads of the window are incomplete; retry after `Retry-After` seconds, or end the window earlier."""
 
     def __init__(self, complete_until: datetime | None, retry_after_s: float) -> None:
         known = f"complete until {_text(complete_until)}" if complete_until is not None else "not checked yet"
         super().__init__(
-            f"the heads of the window are not complete ({known}); retry after "
+            f"the heads of the window are incomplete ({known}); retry after "
             f"{max(1, math.ceil(retry_after_s))} s, or end the window earlier"
         )
         self.headers = {"Retry-After": str(max(1, math.ceil(retry_after_s)))}

@@ -96,13 +96,15 @@ class TenantMissing(Refused, status=403):
 
 
 class TenantForbidden(Refused, status=403):
-    """The token is for another tenant, or grants only reading of this tenant's jobs."""
+    """The token is for another tenant than the request, or grants only reading of the tenant's jobs. Use a token of the
+    tenant.
+    """
 
     text = "the request and the token name different tenants; use a token of the tenant in the request"
 
 
 class JobNotFound(Refused, status=404):
-    """Job not found, or the job belongs to another tenant."""
+    """Job not found, or the job belongs to another tenant. Check the id and the tenant."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job not found: {job_id[:128]}; check the id and the tenant")
@@ -214,14 +216,16 @@ class LimitReached(Refused, status=429):
 
 
 class BulkNotFound(Refused, status=404):
-    """Bulk operation not found, or the bulk operation belongs to another tenant."""
+    """Bulk operation not found, or the bulk operation belongs to another tenant. Check the id and the tenant."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"bulk operation not found: {bulk_id[:128]}; check the id and the tenant")
 
 
 class BulkLimit(Refused, status=409):
-    """The tenant has 20 running bulk operations, the maximum. Wait until a bulk operation ends, or cancel it."""
+    """The tenant has 20 running bulk operations, the maximum. Wait until a bulk operation ends, or cancel a
+    bulk operation.
+    """
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -231,7 +235,7 @@ class BulkLimit(Refused, status=409):
 
 
 class BulkEnded(Refused, status=409):
-    """The bulk operation is DONE and cannot be cancelled."""
+    """The bulk operation is DONE and cannot be cancelled. Read the outcomes of the bulk operation."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"cannot cancel bulk operation {bulk_id}: the operation is DONE; read its outcomes")
@@ -245,14 +249,16 @@ class BulkKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
 
 
 class GateNotFound(Refused, status=404):
-    """Quota not found, the quota has no limits to delete, or the quota belongs to another tenant."""
+    """Quota not found, the quota has no limits to delete, or the quota belongs to another tenant. See
+    `detail`.
+    """
 
     def __init__(self, named: str) -> None:
         super().__init__(f"quota not found: {named[:300]}")
 
 
 class IncidentNotFound(Refused, status=404):
-    """Incident not found, or the incident belongs to another tenant."""
+    """Incident not found, or the incident belongs to another tenant. Check the id and the tenant."""
 
     def __init__(self, incident_id: str) -> None:
         super().__init__(f"incident not found: {incident_id[:160]}; check the id and the tenant")
@@ -310,7 +316,7 @@ class RuleChanged(Refused, status=412):
 
 
 class NoBreaker(Refused, status=409):
-    """The quota has no circuit breaker. Set `breaker` first, which only quotas of job types can have."""
+    """The quota has no circuit breaker. Set `breaker` first. Only quotas of job types can have a breaker."""
 
     def __init__(self, named: str) -> None:
         super().__init__(
@@ -319,8 +325,8 @@ class NoBreaker(Refused, status=409):
 
 
 class TooManyRules(Refused):
-    """The tenant has 100 quotas with limits, hold or throttle, or 400 KiB of them. Both are maximums. Remove the
-    settings of a quota first.
+    """The tenant has the maximum of 100 quotas with limits, a hold or a throttle, or the maximum of 400 KiB for these
+    settings. Remove the settings of a quota first.
     """
 
     def __init__(self, limit: int | str) -> None:
@@ -344,15 +350,17 @@ class NotYourAttempt(Refused, status=403):
 
 
 class RejectedNotFound(Refused, status=404):
-    """Rejected message not found; a message expires after 90 days."""
+    """Rejected message not found. Check the id. A message expires after 90 days."""
 
     def __init__(self, id_: str) -> None:
         super().__init__(f"rejected message not found: {id_[:128]}; check the id")
 
 
 class StillNotApplicable(Refused, status=409):
-    """No job can accept the message; `reason` has the cause. The message stays rejected."""
+    """No job can accept the message, which stays rejected. `reason` has the cause. Remove the cause, then redrive the
+    message again.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"no job can accept the message: {detail}; the message stays rejected")
+        super().__init__(f"no job can accept the message: {detail}; remove the cause, then redrive the message again")
         self.members = {"reason": reason}

@@ -36,14 +36,14 @@ class WebhooksOff(Refused, status=404):
 
 
 class HookNotFound(Refused, status=404):
-    """Webhook not found, or the webhook belongs to another tenant."""
+    """Webhook not found, or the webhook belongs to another tenant. Check the id and the tenant."""
 
     def __init__(self, hook_id: str) -> None:
         super().__init__(f"webhook not found: {hook_id[:128]}; check the id and the tenant")
 
 
 class DeliveryNotFound(Refused, status=404):
-    """Delivery not found, or the event of the delivery has expired."""
+    """Delivery not found, or the event of the delivery has expired. List the deliveries of the webhook."""
 
     def __init__(self, hook_id: str, number: int) -> None:
         super().__init__(
@@ -60,8 +60,8 @@ class HookLimit(Refused, status=409):
 
 
 class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
-    """The idempotency key belongs to a webhook that another request created, or that was changed since. Use a new
-    key.
+    """The idempotency key was used for a webhook with another body, or before a caller changed, rotated or deleted the
+    webhook. Use a new key.
     """
 
     def __init__(self, hook_id: str) -> None:

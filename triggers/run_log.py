@@ -136,7 +136,9 @@ async def find_run(context: Context, job_id: str) -> Run:
     """Returns the run, also of an archived job. Raises errors as `read_job`, and RequestError (404)."""
     record, _ = await read_job(context, job_id)
     if (run := run_of(context, record)) is None:
-        raise RequestError(ProblemCode.RUN_NOT_FOUND, f"run not found: job {job_id} has no step of type {PACK}")
+        raise RequestError(
+            ProblemCode.RUN_NOT_FOUND, f"run not found: job {job_id} has no step of type {PACK}; check the job id"
+        )
     return run
 
 

@@ -93,7 +93,7 @@ class QueryError(Response):
     path: list[str | int] | None = None
     """Path of the field that is null because of the error."""
     extensions: dict[str, Any]
-    """`code` and other fields, as in `Problem`. `QUERY_INVALID`: document or variables do not match the schema."""
+    """`code` and other fields, as in `Problem`. `QUERY_INVALID`: the document or a variable is invalid."""
 
 
 class QueryAnswer(Response):

@@ -34,7 +34,11 @@ class ProblemCode(StrEnum):
         400,
         "`archived` is not `true` or `false`, or is combined with `idempotency_key` or `correlation_id`.",
     )
-    ARTIFACT_NOT_FOUND = "ARTIFACT_NOT_FOUND", 404, "The attempt of the run has no artifact with the name in the URL."
+    ARTIFACT_NOT_FOUND = (
+        "ARTIFACT_NOT_FOUND",
+        404,
+        "The attempt of the run has no artifact of this name. List the artifacts.",
+    )
     AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` must be a whole number of at least 1."
     ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` must be a whole number of at least 1."
     BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request. Send one job request per line."
@@ -129,7 +133,8 @@ class ProblemCode(StrEnum):
     QUERY_INVALID = (
         "QUERY_INVALID",
         400,
-        "The body is not a GraphQL request, or its document or variables do not match the schema; see `detail`.",
+        "The body is not a GraphQL request; see `detail`. An invalid document or variable returns 200, with this code "
+        "in `errors`.",
     )
     QUERY_TOO_COMPLEX = (
         "QUERY_TOO_COMPLEX",
@@ -153,7 +158,12 @@ class ProblemCode(StrEnum):
         "The new job needs a result that is older than the retention of the workspace. Submit the original request "
         "again.",
     )
-    ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", 404, "No route has this path. Compare the path with the API description."
+    ROUTE_NOT_FOUND = (
+        "ROUTE_NOT_FOUND",
+        404,
+        "No route has the path of the `OPTIONS` request, or the page has no file of this name. Compare the path with "
+        "the API description, or reload the page.",
+    )
     ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is invalid for a job request; see `detail`."
     RUN_NOT_FOUND = "RUN_NOT_FOUND", 404, "The job is not a run: the job has no step of type PACK."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found. `GET /v1/schemas` lists the schemas."

@@ -113,7 +113,7 @@ async def read_manifest(files: Files, name: str) -> Manifest:
         return Manifest(**{**values, **dates, "tables": tables, "position": position})
     except (ValueError, KeyError, TypeError) as error:
         raise ExportUnfit(
-            f"the manifest of export {name} cannot be read; restore another export (`list` shows them)"
+            f"the manifest of export {name} cannot be read; restore another export (`list` shows the exports)"
         ) from error
 
 
@@ -127,7 +127,7 @@ async def unpack(files: Files, part: Part) -> Iterator[dict[str, Any]]:
     """Returns the rows of a part. Raises ExportUnfit if the part differs from the manifest."""
     content = await files.get_bytes(part.blob)
     if hashlib.sha256(content).hexdigest() != part.sha256:
-        raise ExportUnfit(f"{part.blob} is damaged; restore another export (`list` shows them)")
+        raise ExportUnfit(f"{part.blob} is damaged; restore another export (`list` shows the exports)")
     return (decode_record(line) for line in gzip.decompress(content).decode().splitlines())
 
 

@@ -79,13 +79,15 @@ class Restore:
         try:
             manifest = await read_manifest(self._files, name)
             if not manifest.complete:
-                raise ExportUnfit(f"export {name} is not complete; restore an earlier export (`list` shows them)")
+                raise ExportUnfit(
+                    f"export {name} is not complete; restore an earlier export (`list` shows the exports)"
+                )
             for table in manifest.tables:
                 for part in table.parts:
                     await unpack(self._files, part)
         except DataLost as lost:
             raise ExportUnfit(
-                f"export {name} lacks a part: {lost}; restore another export (`list` shows them)"
+                f"export {name} lacks a part: {lost}; restore another export (`list` shows the exports)"
             ) from lost
         return manifest
 
