@@ -106,7 +106,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "ARCHIVE_INVALID",
         _W,
-        "The audit bundle of an archived job differs from the bundle that was archived; the job cannot be read "
+        "The audit bundle of an archived job differed from the bundle that was archived; the job cannot be read "
         "until an operator restores the bundle",
     ),
     Line(
@@ -220,10 +220,14 @@ LINES: tuple[Line, ...] = (
     Line(
         "SIGNING_FAILED",
         _W,
-        "LUCIUS_AUDIT_KEY is missing or does not sign; jobs continue, but heads and anchors wait for an operator",
+        "LUCIUS_AUDIT_KEY was missing or did not sign; jobs continue, but heads and anchors wait for an operator",
     ),
     Line("ANCHORED", _I, "Wrote the anchor of a day; `count` has the number of tenants"),
-    Line("ANCHOR_WAITS", _I, "A day's anchor waits for heads of `count` tenants; retried by the hourly timer `prune`"),
+    Line(
+        "ANCHOR_WAITS",
+        _I,
+        "Postponed a day's anchor until the heads of `count` tenants are complete; retried by the hourly timer `prune`",
+    ),
     Line(
         "ANCHOR_INCOMPLETE",
         _W,
@@ -233,7 +237,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "TABLES_EXPORTED",
         _I,
-        "The daily export of the tables is complete; the record has the name and the number of rows",
+        "Completed the daily export of the tables; the record has the name and the number of rows",
     ),
     Line(
         "EXPORT_FAILED",
@@ -256,11 +260,17 @@ LINES: tuple[Line, ...] = (
     Line("HOOKS_UNSEEN", _W, "Could not read a tenant's webhooks; retried by the next sweep"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
     Line(
-        "LEDGER_REFUSED", _W, "The Table service rejected a row permanently, or a job's blob is gone; needs an operator"
+        "LEDGER_REFUSED",
+        _W,
+        "The Table service rejected a row permanently, or a job's blob was gone; needs an operator",
     ),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A dependency did not respond, so a request got 503"),
-    Line("DEPENDENCY_DOWN", _W, "A dependency stopped responding to the readiness check"),
-    Line("DEPENDENCY_BACK", _I, "A dependency responded to the readiness check again"),
+    Line(
+        "DEPENDENCY_DOWN",
+        _W,
+        "A dependency did not respond to a health check; `/v1/health/ready` returns 503 until the dependency responds",
+    ),
+    Line("DEPENDENCY_BACK", _I, "A dependency responded to a health check again"),
     Line("AUTH_NONE", _W, "The app started with `LUCIUS_AUTH_MODE=none`, which disables the check of tokens"),
     Line(
         "SETTINGS_NOT_READ",
@@ -285,8 +295,8 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not fetch the issuer's keys; keys that were fetched stay in use for a day after their fetch",
     ),
-    Line("CONFIGURATION_READ", _W, "App Configuration has invalid values; the last valid values stay in effect"),
-    Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration is unreachable; the last valid values stay in effect"),
+    Line("CONFIGURATION_READ", _W, "App Configuration had invalid values; the last valid values stay in effect"),
+    Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration did not respond; the last valid values stay in effect"),
     Line(
         "PROTOCOL_VERSION_REFUSED",
         _W,

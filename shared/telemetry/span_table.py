@@ -59,7 +59,7 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.DISPATCH,
         "internal",
         "`job`",
-        "The activity that records an attempt and sends the directive. The span has the verdict",
+        "Records an attempt and sends the directive. `lucius.verdict` has the result",
     ),
     SpanRow("send global-bus-p{lane}", "producer", "`attempt`", "Sends the directive to Service Bus"),
     SpanRow(
@@ -81,6 +81,11 @@ SPANS: tuple[SpanRow, ...] = (
         "the reply's `traceparent`, else `attempt`",
         "Application of a reply (`process callback` if the reply came over HTTP). Linked to the attempt",
     ),
-    SpanRow(SpanName.SETTLE, "internal", "`job`", "The activity after a timer. Reads the ledger and returns a verdict"),
-    SpanRow(SpanName.SWEEP, "internal", "none", "One sweep"),
+    SpanRow(
+        SpanName.SETTLE,
+        "internal",
+        "`job`",
+        "Reads the ledger after a timer, and returns the next action of the orchestration",
+    ),
+    SpanRow(SpanName.SWEEP, "internal", "none", "Repairs jobs and clears ended jobs in one sweep"),
 )
