@@ -77,16 +77,18 @@ class AccessSettings:
     webhook_hosts: frozenset[str] = setting(
         "LUCIUS_WEBHOOK_HOSTS",
         form.hosts,
-        help="Webhook hosts to allow in addition, for example IP addresses, private hosts, other ports than 443, or "
-        "http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the "
-        "host to one tenant. List only names whose DNS you control",
+        help="Webhook hosts to allow in addition to public hosts at port 443, for example IP addresses, private hosts, "
+        "other ports, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host "
+        "restricts the host to one tenant. List only names whose DNS you control",
         tuning=True,
     )
     auth_mode: str = setting(
         "LUCIUS_AUTH_MODE",
         form.choice("none", "jwt"),
         "jwt",
-        help="`jwt`, or `none` for local stacks. The app refuses `none` if another setting indicates a deployment",
+        help="`jwt`, or `none` for local stacks. The app refuses `none` on Functions, App Service, "
+        "Container Apps and Kubernetes. The app also refuses `none` with another `LUCIUS_AUTH_` setting, an endpoint, "
+        "an https connection string or a managed identity",
     )
     auth_issuer: str = setting(
         "LUCIUS_AUTH_ISSUER", form.text, help="`iss` of callers' tokens, compared exactly. Required with `jwt`"

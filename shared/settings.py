@@ -113,8 +113,9 @@ class Settings(AccessSettings, StoreSettings):
     trace_ratio: float | None = setting(
         "LUCIUS_TRACE_RATIO",
         form.optional(form.share),
-        help="Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed "
-        "attempts, log records and metrics are always sent. Default: the sampler of `OTEL_TRACES_SAMPLER`, else 1",
+        help="Share of the traces that the app sends to Application Insights, from 0 to 1. The app always sends "
+        "requests, jobs, failed attempts, log records and metrics. Default: the sampler of `OTEL_TRACES_SAMPLER`, "
+        "else 1",
     )
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.days, "7", help="Retention of public events in feeds, in days", tuning=True
@@ -164,7 +165,8 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS",
         form.seconds,
         "604800",
-        help="Maximum seconds of a job, from its creation. Time in PAUSED does not count",
+        help="Maximum seconds of a job, from its creation or, if the job waited, from its admission. Time in PAUSED "
+        "does not count",
         tuning=True,
     )
     dispatch_backoffs: tuple[float, ...] = setting(

@@ -112,7 +112,7 @@ param callbackKeysUri string
 @description('Required. URI of the secret with webhook keys. If empty, webhooks are disabled.')
 param webhookKeysUri string
 
-@description('Required. Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed attempts, log records and metrics are always sent.')
+@description('Required. Share of the traces that the app sends to Application Insights, from 0 to 1. The app always sends requests, jobs, failed attempts, log records and metrics.')
 @minLength(1)
 @maxLength(5)
 param traceRatio string

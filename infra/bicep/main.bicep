@@ -178,7 +178,7 @@ param eventsNamespace string = ''
 ])
 param replies string = hosting == 'FlexConsumption' ? 'Shared' : 'Lanes'
 
-@description('Optional. `true` scales each reply lane by its number of replies. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, a lane gets one more instance at a time.')
+@description('Optional. `true` scales each reply lane by its number of replies. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, Azure adds one instance at a time for a lane.')
 param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
@@ -292,7 +292,7 @@ param logRetentionDays int = 30
 @minValue(-1)
 param logDailyQuotaGb int = -1
 
-@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed attempts, log records and metrics are always sent.')
+@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1. The app always sends requests, jobs, failed attempts, log records and metrics.')
 @minLength(1)
 @maxLength(5)
 param traceRatio string = '0.1'

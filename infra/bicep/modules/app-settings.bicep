@@ -90,7 +90,7 @@ param auth authType
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
-@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed attempts, log records and metrics are always sent.')
+@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1. The app always sends requests, jobs, failed attempts, log records and metrics.')
 @minLength(1)
 @maxLength(5)
 param traceRatio string = '0.1'
