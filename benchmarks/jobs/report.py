@@ -135,7 +135,7 @@ def events(figures: dict[str, Any]) -> str:
     head = [f"{one['events']} events of {one['readers']} tenants at {one['events_per_s']:.1f}/s; ms", *_P]
     rows = [
         ["age: transition to the bytes at the reader", *(one["age_ms"].get(p, "") for p in _P)],
-        ["with a waiting request", *(one["met_ms"].get(p, "") for p in _P)],
+        ["age: events while a request of the reader waits", *(one["met_ms"].get(p, "") for p in _P)],
     ]
     bound = f"the machine makes {one['capacity_per_s']:.1f} events/s at most, {one['events_per_job']:.1f} a job"
     return f"{text_table(head, rows)}\n{bound}"

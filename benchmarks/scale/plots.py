@@ -73,7 +73,7 @@ def _drain(path: Path) -> None:
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="replies handled at once on a lane",
+        xlabel="concurrent replies on a lane",
         ylabel=f"seconds to drain {BURST:,} replies",
     )
     axes.legend(fontsize=8)

@@ -33,7 +33,7 @@ class Settings:
     reply_prefix: str = "global-bus-replies-p"
     #: maximum attempts that wait for a worker; while the queue is full no message is received
     queue_size: int = 32
-    #: maximum attempts in progress, each on its own thread
+    #: maximum attempts in progress, each on its own thread or in its own child process
     workers: int = 1
     #: seconds between heartbeats of an attempt that waits or is in progress
     heartbeat_s: float = 30.0

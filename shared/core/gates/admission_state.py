@@ -46,8 +46,8 @@ class Candidate:
     #: normalised source; None if the request names none
     source: str | None
     priority: str
-    #: order among the tenant's jobs; a high priority is worth half an hour of age, so that every job starts eventually
-    #: (R49)
+    #: order among the tenant's jobs; a high priority is worth half an hour of age, so that a job of low priority is
+    #: not blocked permanently (R49)
     rank: int
 
     @classmethod

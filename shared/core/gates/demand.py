@@ -34,7 +34,7 @@ class Demand:
     tenant: str
     #: active jobs that use slots of its share; once a breaker has opened, only those of its epoch
     active: int
-    #: number of waiting jobs that would start if the quota had room, up to `MAX_REQUESTED`
+    #: number of waiting jobs that can start when this quota admits them, up to `MAX_REQUESTED`
     requested: int
     share: QuotaShare
     #: slot time up to the allocation, in milliseconds

@@ -39,7 +39,7 @@ class Level(StrEnum):
     """The severity of a problem."""
 
     CRITICAL = "critical"
-    """Jobs do not continue."""
+    """Jobs do not continue, or the last sweep is late."""
     WARNING = "warning"
     """An operator must check the cause."""
     OK = "ok"
@@ -80,7 +80,7 @@ class Service:
     name: str
     #: time of the last answer, to about a minute; None if not known, or not shown
     answered_at: datetime | None = None
-    #: time when the sweeper found it silent; None if it answers
+    #: time when the sweeper found the service silent; None if the service replies
     silent_since: datetime | None = None
     #: number of unacknowledged directives; None if not shown
     waiting: int | None = None

@@ -59,7 +59,7 @@ async def settle_rows(
     """Resolves the open incidents of the rows in `fine`. If `quiet_too`, also resolves the incidents that no failure
     has renewed for `SETTLED_AFTER` (2 h).
 
-    `fine`: keys of rows at which work has succeeded. The next sweep retries an incident that cannot be resolved.
+    `fine`: keys of rows on which an operation succeeded. The next sweep retries an incident that cannot be resolved.
     """
     now = context.clock.now()
 

@@ -82,7 +82,7 @@ async def _dispatch(
                 occurrence = RecordAttempt(step_id, context.new_lease())
                 key = cause_of_record(instance_id, step_id, verdict.attempt_no)
         elif step.backlog_until is not None and step.backlog_until > now:
-            # the attempt is taken over: its directive was seen on the lane, or the bus does not respond
+            # the timeout of the attempt is postponed: its directive is on the lane, or the bus does not respond
             return verdict
         elif stored.record.job.status is JobStatus.CANCELLING:
             # the attempt is not sent any more, and ends with its lease

@@ -53,7 +53,7 @@ class RowFaults:
         return self.note_failure(row, now) >= LASTS_AFTER
 
     def note_failure(self, row: str, now: datetime) -> timedelta:
-        """Records a failure of the work at the row. Returns the duration of the present run of failures."""
+        """Records a failure of an operation on the row. Returns the duration of the present run of failures."""
         if len(self._failing) >= _MAX_FAILING:
             self._failing.clear()
         since, last = self._failing.get(row, (now, now))
@@ -63,7 +63,7 @@ class RowFaults:
         return now - since
 
     def note_success(self, row: str) -> None:
-        """Records that the work at the row succeeded."""
+        """Records that an operation on the row succeeded."""
         self._failing.pop(row, None)
         self._reported.pop(row, None)
 

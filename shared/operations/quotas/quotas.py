@@ -78,9 +78,9 @@ class Preview:
     """The effect of changed limits, counted up to 1,000 jobs. Counts are None for limits for every tenant."""
 
     changed: Changed
-    #: waiting jobs that would start immediately
+    #: number of waiting jobs that start immediately under the changed limits
     released: int | None
-    #: jobs that would still wait for this quota
+    #: number of jobs that continue to wait for this quota
     held_back: int | None
 
 

@@ -36,7 +36,7 @@ from shared.ports.sweeps import SweeperShare
 _PAGE = 1000
 #: maximum time between an incident's entry and the end of the transaction that opens it
 _OPENING = timedelta(minutes=10)
-#: age below which the hint of an entry is still on its way
+#: age below which the hint of an entry can still arrive
 _YOUNG = timedelta(minutes=1)
 
 
