@@ -176,7 +176,7 @@ def _too_complex(what: str) -> RequestError:
         f"maximum {MAX_TOKENS} tokens, {MAX_DEPTH} fields deep, {MAX_FIELDS} fields and fragments, {MAX_SAME} fields "
         f"of one name or alias and {MAX_READS} fields at the root, {MAX_PAGES_OF_EVENTS} of them `events`"
     )
-    return RequestError(ProblemCode.QUERY_TOO_COMPLEX, f"the document {what}: {bounds}")
+    return RequestError(ProblemCode.QUERY_TOO_COMPLEX, f"the document {what}: {bounds}; shorten the document")
 
 
 @dataclass

@@ -57,7 +57,7 @@ async def health_ready(request: Request) -> func.HttpResponse:
     if down:
         raise RequestError(
             ProblemCode.NOT_READY,
-            "; ".join(f"{each.name} is down since {_instant(each.since)}: {each.fault}" for each in down),
+            "; ".join(f"{each.name} has been down since {_instant(each.since)}: {each.fault}" for each in down),
             headers={"Retry-After": "5"},
             members={"dependencies": {name: json_of(each) for name, each in dependencies.items()}},
         )

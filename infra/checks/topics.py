@@ -59,7 +59,10 @@ def check(root: Path, snapshot: Snapshot) -> list[Finding]:
         wrong.add("the reply subscriptions")
     return [
         snapshot.finding(
-            "topics", None, f"{name}: {'other' if name in expected and name in given else 'not'} as in Config.json"
+            "topics",
+            None,
+            f"{name}: the templates have other {'values' if name in expected and name in given else 'entities'} than "
+            "Config.json",
         )
         for name in sorted(wrong)
     ]

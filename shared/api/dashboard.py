@@ -118,7 +118,7 @@ class OverviewService(Response):
     """Number of directives that the service has not acknowledged, as of the last sweep."""
     oldest_seconds: float | None
     in_flight: int | None
-    """Number of attempts that the service has acknowledged and not ended, as of the last sweep."""
+    """Number of attempts that the service has acknowledged and has not ended, as of the last sweep."""
     ack: OverviewLatency | None
     """Latency of the ACKs of the last hour. Null if the last hour has no ACK."""
     result: OverviewLatency | None

@@ -105,7 +105,8 @@ class ProblemCode(StrEnum):
     NOT_READY = (
         "NOT_READY",
         503,
-        "A dependency of the app does not respond; `dependencies` has the dependency's name and the time of the fault.",
+        "A dependency of the app does not respond. `dependencies` has the dependency's name and the time of the fault. "
+        "Repeat the request after `Retry-After`.",
     )
     NOT_STORABLE = (
         "NOT_STORABLE",

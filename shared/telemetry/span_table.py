@@ -39,8 +39,8 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.SUBMIT,
         "internal",
         "the job request's `traceparent`, else the HTTP request",
-        "Creation of a job. In a batch, each line begins its own trace, linked to the request. A duplicate is linked "
-        "to the first job",
+        "Creation of a job. In a batch, each job request begins its own trace, linked to the HTTP request. A duplicate "
+        "is linked to the first job",
     ),
     SpanRow(
         SpanName.JOB,
@@ -79,7 +79,7 @@ SPANS: tuple[SpanRow, ...] = (
         "process global-bus-replies-p{lane}",
         "consumer",
         "the reply's `traceparent`, else `attempt`",
-        "Application of a reply (`process callback` if the reply came over HTTP). Linked to the attempt",
+        "Application of a reply. The name is `process callback` if the reply came over HTTP. Linked to the attempt",
     ),
     SpanRow(
         SpanName.SETTLE,

@@ -100,7 +100,7 @@ class TablesIncidents:
         for _ in range(_MAX_RACES):
             entity = await rows.read(partition, row)
             if entity is None:
-                raise Contended("the incident was archived meanwhile")
+                raise Contended("the incident was archived before it was closed")
             operations = settles(entity, settlement)
             if not operations:
                 return decode_entity(_incident_of, entity)

@@ -51,11 +51,16 @@ async def look_at_directory(one: Pass, is_over: IsOver) -> None:
                 context, DIRECTORY, "DIRECTORY_UNREAD", "the sweeper has not read the directory of quotas for 5 minutes"
             )
     for row in context.process.gate_directory.unread:
-        await open_row(context, row, "ROW_UNDECODABLE", "the row of the directory of quotas is ignored")
+        await open_row(
+            context,
+            row,
+            "ROW_UNDECODABLE",
+            "LUCIUS cannot decode this row of the directory of quotas, and ignores the row",
+        )
 
 
 async def settle_row_incidents(one: Pass, is_over: IsOver) -> None:
-    """Resolves incidents of rows at which work has succeeded.
+    """Resolves incidents of rows on which an operation succeeded.
 
     The first share also resolves incidents that no failure has renewed for two hours. Each sweep checks the 1,000
     incidents that were opened last. The first sweep of each hour checks all. Raises Contended, LedgerUnavailable.
