@@ -86,9 +86,9 @@ class AccessSettings:
         "LUCIUS_AUTH_MODE",
         form.choice("none", "jwt"),
         "jwt",
-        help="`jwt`, or `none` for local stacks. The app refuses `none` on Functions, App Service, "
-        "Container Apps and Kubernetes. The app also refuses `none` with another `LUCIUS_AUTH_` setting, an endpoint, "
-        "an https connection string or a managed identity",
+        help="`jwt`, or `none` for local stacks. The app refuses `none` on Azure Functions, App "
+        "Service, Container Apps and Kubernetes. The app also refuses `none` with another `LUCIUS_AUTH_` setting, an "
+        "endpoint or namespace for managed identity, or an https connection string",
     )
     auth_issuer: str = setting(
         "LUCIUS_AUTH_ISSUER", form.text, help="`iss` of callers' tokens, compared exactly. Required with `jwt`"

@@ -43,8 +43,8 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
     function="audit_heads",
     path="v1/audit/heads",
     summary="List signed heads",
-    description="Lists heads. A head is the last event, with its hash, of a job or of a log of a quota or incident on "
-    "one UTC day. Pages are signed and chained, and each event from `since` to `until` has a head on one page. If an "
+    description="Lists heads. A head is the last event of one UTC day, with its hash, in the history of a job or in the "
+    "log of a quota or incident. Pages are signed and chained, and each event from `since` to `until` has a head on one page. If an "
     "event of this window has no head yet, LUCIUS does not sign the window.",
     parameters=(
         TENANT,

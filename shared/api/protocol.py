@@ -70,7 +70,7 @@ class ProtocolVersion(Response):
     loaded: bool
     """`true` if the app's files or App Configuration have this version. New jobs can then follow this version."""
     new_jobs_percent: float
-    """Percentage of new jobs that follow this version, without jobs whose requests name a version."""
+    """Percentage of new jobs that follow this version. Jobs whose requests name a version do not count."""
     first_loaded_at: Instant | None
     """Time when the app first loaded the version. Null if not recorded yet."""
     jobs: int | None

@@ -178,7 +178,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{request}",
         (),
-        "Writes that failed at every try because of concurrent writes, not because of a fault of the Table service",
+        "Writes that failed at the last try because of concurrent writes, not because of a fault of the Table service",
     ),
     Metric(
         "webhook_tries_total",
