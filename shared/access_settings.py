@@ -127,9 +127,9 @@ class AccessSettings:
         "LUCIUS_AUTH_ALL_TENANTS_ROLE",
         form.text,
         "orch:all-tenants",
-        help="Role (`roles`) of callers who see all tenants. With suffix `:read` the role allows "
-        "reading every tenant's jobs, with `:operate` changing these jobs. Without a suffix the role "
-        "allows both, in this release",
+        help="Role (`roles`) of callers who see all tenants. With the suffix `:read`, callers can read every tenant's "
+        "jobs. With `:operate`, callers can change every tenant's jobs. Without a suffix the role allows both, in this "
+        "release",
         tuning=True,
     )
     #: "": users of the dashboard enter a token

@@ -45,7 +45,9 @@ def _again(resource: Resource) -> str | None:
     ):
         return "must have the property etag: '*'; without etag, a second deployment gets 409"
     if resource.type == "Microsoft.Network/virtualNetworks" and resource.get("properties.subnets") is not None:
-        return "must have no list of subnets, because it deletes all other subnets; declare each subnet as a resource"
+        return (
+            "must have no list of subnets, because a list deletes all other subnets; declare each subnet as a resource"
+        )
     if resource.type == "Microsoft.Authorization/roleAssignments":
         # the id of a principal that the deployment creates is an expression
         principal = str(resource.get("properties.principalId")).strip("[]")

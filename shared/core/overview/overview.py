@@ -189,7 +189,7 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Hea
         yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"{service.name}: no reply for {age(overview.at, since)}{waits}.",
-            consequence="Its jobs wait. They continue when the service replies, or fail at their time limit.",
+            consequence="Jobs of the service wait until the service replies, or fail at their time limit.",
             since=since,
             **about,  # type: ignore[arg-type]
         )

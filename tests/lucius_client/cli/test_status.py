@@ -53,7 +53,7 @@ async def test_a_stopped_service(world: World) -> None:
     assert code == 1
     assert screen.splitlines()[:4] == [
         "CRITICAL  ocr: no reply for 6 minutes, 3 directives wait.",
-        "  Its jobs wait. They continue when the service replies, or fail at their time limit.",
+        "  Jobs of the service wait until the service replies, or fail at their time limit.",
         "  since 2026-01-27T10:00:00Z",
         "  $ lucius job list --status QUEUED,IN_PROGRESS",
     ]
