@@ -201,7 +201,9 @@ class DirectiveTooLarge(Refused, status=413):
 
 
 class BodyTooLarge(Refused, status=413):
-    """The body is larger than its maximum: 256 KiB for a callback, 16 KiB for a GraphQL request, 1 MiB for others."""
+    """The body is larger than its maximum: 256 KiB for a callback, 16 KiB for a GraphQL request, 1 MiB for others. Send
+    a shorter body.
+    """
 
 
 class LimitReached(Refused, status=429):

@@ -226,7 +226,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "ANCHOR_WAITS",
         _I,
-        "Postponed a day's anchor until the heads of `count` tenants are complete; retried by the hourly timer `prune`",
+        "Postponed a day's anchor, because heads of `count` tenants were missing; retried by the hourly timer `prune`",
     ),
     Line(
         "ANCHOR_INCOMPLETE",

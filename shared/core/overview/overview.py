@@ -78,7 +78,7 @@ class Service:
     """The state of a platform service."""
 
     name: str
-    #: time of the last answer, to about a minute; None if not known, or not shown
+    #: time of the last reply, accurate to about one minute; None if unknown or not shown
     answered_at: datetime | None = None
     #: time when the sweeper found the service silent; None if the service replies
     silent_since: datetime | None = None
