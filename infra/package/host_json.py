@@ -185,7 +185,7 @@ def check_backends(root: Path) -> list[Finding]:
         others[name] = content
     if len(others) == len(HOST_JSON) and len({json.dumps(each, sort_keys=True) for each in others.values()}) > 1:
         found.append(
-            Finding(root / "host.json", 0, "host-json", f"{' and '.join(others)} differ beyond storageProvider")
+            Finding(root / "host.json", 0, "host-json", f"{' and '.join(others)} must be equal except storageProvider")
         )
     return found
 

@@ -51,7 +51,7 @@ def change(path: Path, key: str, value: Any) -> None:
         ("host.json", "extensions.durableTask.storageProvider.type", "azuremanaged", "type must be azureManaged"),
         ("host.json", "extensions.durableTask.hubName", "lucius", "hubName must be %TASKHUB_NAME%"),
         ("host.json", "extensions.serviceBus.maxConcurrentCalls", "four", "maxConcurrentCalls is 'four'"),
-        ("host.json", "extensions.serviceBus.maxConcurrentCalls", 8, "differ beyond storageProvider"),
+        ("host.json", "extensions.serviceBus.maxConcurrentCalls", 8, "must be equal except storageProvider"),
         ("host.json", "extensionBundle.version", "[3.*, 4.0.0)", "extensionBundle.version is '[3.*, 4.0.0)'"),
         ("host.json", "logging.logLevel.default", "Info", "logging.logLevel.default is 'Info'"),
         ("host.json", "functionTimeout", "10 minutes", "functionTimeout is '10 minutes'"),
