@@ -51,7 +51,8 @@ class Event(Response):
     """Status of the job before the event. Null for the first event."""
     job_to: str
     actor: Annotated[str, Field(examples=["service:ocr"])]
-    """`system`, `service:{name}`, or the caller that caused the event."""
+    """`system`, `service:{name}`, or the caller that caused the event. `service` if a reply from the bus lacks the
+    lease of the current attempt."""
     source: Annotated[str, Field(examples=["bus"])]
     """Channel of the event: `http`, `bus`, `callback`, `dispatch`, `settle`, `gates`, `bulk`, `sweeper`, `redrive` or
     `dead-letter`."""
