@@ -31,7 +31,7 @@ _TAGS = {
     "graphql": "Jobs, events and quotas, with the fields that the query selects.",
     "webhooks": "URLs that receive a tenant's signed events, and the deliveries to these URLs.",
     "quotas": "Limits on running and starting jobs, and the waiting queues.",
-    "bulks": "Bulk operations: one control or redrive of many jobs, with the result for each job.",
+    "bulks": "Bulk operations: one control, redrive or replay of many jobs, with the result for each job.",
     "protocols": "Definitions of job types.",
     "audit": "Signed heads of job histories and logs, daily anchors, and the public keys of the signatures.",
     "rejected messages": "Messages that services sent and that no job could accept.",
