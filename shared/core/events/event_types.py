@@ -38,7 +38,7 @@ class PublicType(StrEnum):
 
     WAITING = ("job.waiting", "The job was created and waits for other jobs.")
     THROTTLED = ("job.throttled", "The job waits for its quotas.")
-    ADMITTED = ("job.admitted", "The job was admitted.")
+    ADMITTED = ("job.admitted", "The waiting job was admitted. Its first directive follows.")
     QUEUED = ("job.queued", "The job was created. Its first directive follows.")
     LEASED = ("job.leased", "An attempt of a step was recorded. The directive of the attempt follows.")
     STARTED = (
