@@ -43,9 +43,10 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
     function="audit_heads",
     path="v1/audit/heads",
     summary="List signed heads",
-    description="Lists heads. A head is the last event of one UTC day, with the hash of the event, in the history of a "
-    "job or in the log of a quota or incident. Pages are signed and chained, and each event from `since` to `until` "
-    "has a head on one page. If an event of this window has no head yet, LUCIUS does not sign the window.",
+    description="Lists heads. A head is the last event of one UTC day in a history, with the hash of the event. The "
+    "history is that of a job, or the log of a quota or incident.\n\n"
+    "Pages are signed and chained, and each event from `since` to `until` has a head on one page. If an event of this "
+    "window has no head yet, LUCIUS does not sign the window.",
     parameters=(
         TENANT,
         in_query("since", _INSTANT, "Start of the window. Default: the earliest head."),

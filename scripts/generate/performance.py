@@ -266,7 +266,7 @@ def _quota_goals(
         pairs = [(row, old) for row in ends if (old := before.get((row["load"], row["processes"]))) is not None]
         gained = min((row["per_s"] / old["per_s"] for row, old in pairs), default=None)
         is_azurites = all(row["per_s"] >= _AZURITES * row["bare_per_s"] for row, _ in pairs)
-        bound = f"at least 4, or each rate at least {100 * _AZURITES:.0f} % of Azurite's"
+        bound = f"at least 4, or each rate {100 * _AZURITES:.0f} % of Azurite's"
         text = f"ended jobs a second {of_quota}, over the rate before decision 45: {bound}"
         goal(text, gained, lambda each: each >= 4 or is_azurites)
 

@@ -176,7 +176,7 @@ type tuningType = {
   @description('Optional. Maximum seconds of an attempt, from its ACK. A heartbeat does not extend this time.')
   LUCIUS_ATTEMPT_MAX_SECONDS: string?
 
-  @description('Optional. Maximum seconds of a job, from its creation. Time in PAUSED does not count.')
+  @description('Optional. Maximum seconds of a job, from its creation or, if the job waited, from its admission. Time in PAUSED does not count.')
   LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS: string?
 
   @description('Optional. Seconds to wait after each failed send to Service Bus, separated by commas. If the send after the last entry fails too, the job fails.')
@@ -227,13 +227,13 @@ type tuningType = {
   @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT.')
   LUCIUS_EXPORT_ENDPOINT: string?
 
-  @description('Optional. Webhook hosts to allow in addition, for example IP addresses, private hosts, other ports than 443, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control.')
+  @description('Optional. Webhook hosts to allow in addition to public hosts at port 443, for example IP addresses, private hosts, other ports, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control.')
   LUCIUS_WEBHOOK_HOSTS: string?
 
   @description('Optional. Claim with the source of the caller\'s jobs. The claim overrides the source in the job request. If this setting is unset, or the token has no such claim, the request names the source.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
-  @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` the role allows reading every tenant\'s jobs, with `:operate` changing these jobs. Without a suffix the role allows both, in this release.')
+  @description('Optional. Role (`roles`) of callers who see all tenants. With the suffix `:read`, callers can read every tenant\'s jobs. With `:operate`, callers can change every tenant\'s jobs. Without a suffix the role allows both, in this release.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
   @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first audience of LUCIUS_AUTH_AUDIENCE.')

@@ -498,7 +498,12 @@ class Event(Message):
     to_status: str | None
     job_from: Annotated[str | None, Field(description="Status of the job before the event. Null for the first event.")]
     job_to: str
-    actor: Annotated[str, Field(description="`system`, `service:{name}`, or the caller that caused the event.")]
+    actor: Annotated[
+        str,
+        Field(
+            description="`system`, `service:{name}`, or the caller that caused the event. `service` if a reply from the bus lacks the\nlease of the current attempt."
+        ),
+    ]
     source: Annotated[
         str,
         Field(
@@ -868,7 +873,9 @@ class OverviewService(Message):
     oldest_seconds: float | None
     in_flight: Annotated[
         int | None,
-        Field(description="Number of attempts that the service has acknowledged and not ended, as of the last sweep."),
+        Field(
+            description="Number of attempts that the service has acknowledged and has not ended, as of the last sweep."
+        ),
     ]
     ack: Annotated[
         OverviewLatency | None,
@@ -1048,7 +1055,7 @@ class QueryError(Message):
     extensions: Annotated[
         dict[str, Any],
         Field(
-            description="`code` and other fields, as in `Problem`. `QUERY_INVALID`: document or variables do not match the schema."
+            description="`code` and other fields, as in `Problem`. `QUERY_INVALID`: the document or a variable is invalid."
         ),
     ]
 
@@ -1180,7 +1187,7 @@ class QuotaRule(Message):
     breaker: Annotated[
         QuotaBreakerRule | None,
         Field(
-            description="Circuit breaker. Stops admission when `failure_rate` is reached. After `cooldown_s`, admits at most 32 jobs at a\ntime until the breaker closes."
+            description="Circuit breaker, which stops admission when `failure_rate` is reached. After `cooldown_s`, LUCIUS admits at most\n32 jobs at a time until the breaker closes."
         ),
     ] = None
 
@@ -2218,7 +2225,7 @@ class ProtocolVersion(Message):
     new_jobs_percent: Annotated[
         float,
         Field(
-            description="Percentage of new jobs that follow this version, without jobs whose requests name a version."
+            description="Percentage of new jobs that follow this version. Jobs whose requests name a version do not count."
         ),
     ]
     first_loaded_at: Annotated[
