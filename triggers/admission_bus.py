@@ -1,4 +1,4 @@
-"""The queue `lucius-admission`, with calls to check or to work.
+"""The queue `lucius-admission`. Each message is a call, which requests a check or the next part of some work.
 
 A call checks a tenant's admission state when a quota opens by time or more jobs can start. Or the call checks a job
 that waited for other jobs (R51), or a breaker that opened (R63). Or the call allocates a quota over all tenants (R54),
@@ -32,7 +32,7 @@ FUNCTION = "admission"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes the blueprint of one function."""
+    """Makes the blueprint of the function `admission`."""
     bp = df.Blueprint()
 
     @bp.function_name(FUNCTION)

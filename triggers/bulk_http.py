@@ -241,7 +241,9 @@ def _tenant(request: Request, named: str | None) -> str:
 
 
 def _bulk_id(req: func.HttpRequest) -> str:
-    """Returns the id. Raises BulkNotFound for an id of another form, which cannot be a key of a table."""
+    """Returns the bulk operation's id. Raises BulkNotFound for an invalid form, since such an id cannot be a key of a
+    table.
+    """
     bulk_id: str = req.route_params["bulkId"]
     if not _BULK_ID.fullmatch(bulk_id):
         raise BulkNotFound(bulk_id)

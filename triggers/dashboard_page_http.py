@@ -1,5 +1,5 @@
-"""The dashboard: a page for every caller, which reads the API with its user's token. The path `/` redirects to the
-page.
+"""The dashboard, a page that every caller can open. The page reads the API with its user's token. The path `/`
+redirects to the page.
 """
 
 from __future__ import annotations

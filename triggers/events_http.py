@@ -128,8 +128,8 @@ async def _events_stream(request: Request) -> func.HttpResponse:
 
 
 async def events_after(request: Request, after: str | None) -> tuple[Page, bool]:
-    """Returns a part of a stream after `after`, and True if the part is empty because too many requests wait. `after`
-    None means now.
+    """Returns a part of a stream after `after`. Also returns True if the part is empty because the limit of waiting
+    responses is reached. `after` None means now.
 
     Raises errors as `events_read` does.
     """

@@ -189,8 +189,8 @@ class _Source:
         self.crowded = False
 
     async def open(self, info: object, **given: Any) -> AsyncIterator[dict[str, Any]]:
-        """Opens a subscription, held like any stream (R75). Raises errors as `events_http.events_after` does, except
-        CursorExpired.
+        """Opens a subscription. Like a stream, the request waits for events (R75). Raises errors as
+        `events_http.events_after` does, except CursorExpired.
         """
         try:
             with _inner(self._request, _EVENTS, given) as inner:

@@ -22,7 +22,7 @@ FUNCTION = "tell"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes the blueprint of one function. With `LUCIUS_EVENTS=off`, the blueprint has no function."""
+    """Makes the blueprint of the function `tell`. With `LUCIUS_EVENTS=off`, the blueprint has no function."""
     bp = df.Blueprint()
     if wiring.settings.events == "off":
         return bp

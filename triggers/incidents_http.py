@@ -177,7 +177,9 @@ async def _shown(
 
 
 def _incident_id(request: Request) -> str:
-    """Returns the id. Raises IncidentNotFound for an id of another form, which cannot be a key of a table."""
+    """Returns the incident's id. Raises IncidentNotFound for an invalid form, since such an id cannot be a key of a
+    table.
+    """
     given: str = request.http.route_params["incidentId"]
     if _ID.fullmatch(given) is None:
         raise refusals.IncidentNotFound(given)

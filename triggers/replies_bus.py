@@ -1,8 +1,8 @@
 """Service Bus triggers for replies. Each lane has a trigger, or all lanes share one trigger.
 
-Returning completes the message. Raising abandons the message immediately, which uses one of its deliveries within
-milliseconds. So a transient fault is retried here while the host renews the lock, and is raised only after the last
-try.
+A function that returns completes its message. A function that raises abandons its message immediately, which uses one
+of its deliveries within milliseconds. So a transient fault is retried here while the host renews the lock, and is
+raised only after the last try.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ async def receive(
     """Tries until the reply is processed, each time with a time limit. `started` is the start of the first try
     (`time.monotonic`).
 
-    Raises Transient after the last try, and UnknownStatus immediately, since another instance may be of the release
-    that knows the status.
+    Raises Transient after the last try. Raises UnknownStatus immediately, since another instance may run a release that
+    knows the status.
     """
     started, wait_s = time.monotonic() if started is None else started, _FIRST_WAIT_S
     while True:

@@ -93,7 +93,7 @@ async def log_stream(request: Request) -> func.HttpResponse:
 async def _wait_for_bytes(request: Request, given: str | None, wait_s: float, limit: int) -> _Found:
     """Returns the bytes after a position. Waits until the run has written bytes or the time limit is reached.
 
-    Raises RunsUnavailable, RequestError (400, 404), and errors as `read_job`.
+    Raises RunsUnavailable, RequestError (400, 404), and errors as `read_job` does.
     """
     context, job_id = request.context(), job_id_of(request.http)
     end = time.monotonic() + wait_s
@@ -133,7 +133,7 @@ async def _read(run: Run, at: Position, limit: int) -> _Found:
 
 
 async def find_run(context: Context, job_id: str) -> Run:
-    """Returns the run, also of an archived job. Raises errors as `read_job`, and RequestError (404)."""
+    """Returns the run, also of an archived job. Raises errors as `read_job` does, and RequestError (404)."""
     record, _ = await read_job(context, job_id)
     if (run := run_of(context, record)) is None:
         raise RequestError(

@@ -60,7 +60,7 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.CURSOR_INVALID, ProblemCode.WAIT_INVALID),
 )
 async def _run_logs(request: Request) -> func.HttpResponse:
-    """Returns the log. Raises RunsUnavailable, RequestError (400, 404), and errors as `read_job`."""
+    """Returns the log. Raises RunsUnavailable, RequestError (400, 404), and errors as `read_job` does."""
     return await log_stream(request) if wants_stream(request.http) else await log_text(request)
 
 

@@ -35,7 +35,7 @@ class PurgeBody(RequestBody):
 
 
 class PurgePreview(Response):
-    """Preview of a purge. Each number is at most 1,000."""
+    """Preview of a purge. Each number stops at 1,000, even if more jobs exist."""
 
     dryRun: Literal[True]
     tenant: str

@@ -20,7 +20,9 @@ FUNCTION = "deliver"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes the blueprint of one function. Without events or keys to sign them, the blueprint has no function."""
+    """Makes the blueprint of the function `deliver`. Without events or keys to sign them, the blueprint has no
+    function.
+    """
     bp = df.Blueprint()
     if not wiring.settings.sends_webhooks:
         return bp

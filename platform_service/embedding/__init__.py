@@ -1,1 +1,1 @@
-"""EMBEDDING: text to passages with vectors."""
+"""EMBEDDING: splits text into passages with vectors."""

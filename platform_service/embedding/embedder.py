@@ -1,4 +1,4 @@
-"""Sentences to vectors by wordllama, whose weights come in the wheel."""
+"""Converts sentences to vectors with wordllama, whose weights come in the wheel."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _length(units: list[_Unit]) -> int:
 
 
 def _tail(units: list[_Unit], max_length: int) -> list[_Unit]:
-    """Returns the last units, of at most this length together, after their heading."""
+    """Returns the last units, of at most `max_length` characters together, after their heading."""
     above = [unit for unit in units if unit.heads][-1:]
     start = len(units)
     while start > 0 and _length([*above, *units[start - 1 :]]) <= max_length:

@@ -15,7 +15,7 @@ MAX_HEADING = 60
 
 
 def cells(line: str) -> list[str]:
-    """Returns the cells of a row of a table; one cell for any other line."""
+    """Returns the cells of a row of a table. Returns one cell for any other line."""
     return _SEPARATOR.split(line.strip().strip("|").strip())
 
 
@@ -58,7 +58,9 @@ def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
 
 
 def is_item(row: Sequence[str]) -> bool:
-    """Returns True if a row is an item of a list, which is a number or a bullet, and its text."""
+    """Returns True if a row is a list item, with a number or a bullet in its first cell and the text in its second
+    cell.
+    """
     return len(row) == 2 and not _LETTER.search(row[0])
 
 

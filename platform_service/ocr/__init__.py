@@ -1,1 +1,1 @@
-"""OCR: PDFs and images to text."""
+"""OCR: converts PDFs and images to text."""

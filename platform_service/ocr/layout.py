@@ -104,7 +104,7 @@ def _gutter(runs: Sequence[Run[T]]) -> tuple[float, float, float] | None:
 
 
 def _left_edges(runs: Sequence[Run[T]]) -> list[float]:
-    """Returns the least left edge of each group of runs whose left edges differ by less than a letter."""
+    """Returns the least left edge of each group of runs whose left edges differ by less than half a line's height."""
     edges: list[list[float]] = []
     for run in sorted(runs, key=lambda run: run.left):
         if edges and run.left - edges[-1][0] < run.height / 2:
@@ -116,7 +116,9 @@ def _left_edges(runs: Sequence[Run[T]]) -> list[float]:
 
 
 def _above_a_table(band: Sequence[Run[T]], x: float) -> list[Run[T]]:
-    """Returns the runs of a band above its first table, from top to bottom. A table is a gap and then short cells."""
+    """Returns the runs of a band above its first table, from top to bottom. A table begins below a gap, with short
+    cells on both sides of `x`.
+    """
     groups: list[list[Run[T]]] = []
     bottom = 0.0
     for run in band:

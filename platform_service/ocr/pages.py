@@ -1,4 +1,4 @@
-"""Pages of a PDF or an image file, for the recogniser. Only one thread of a process may read at a time.
+"""Pages of a PDF or an image file, for the recogniser. Callers must read in one thread of a process at a time.
 
 The text of a PDF page comes from its text layer. A PDF page without a text layer is rendered. PNG and JPEG have one
 page, and TIFF can have more.

@@ -101,7 +101,7 @@ class Recogniser:
         return map_boxes_to_original(found.boxes, record, *pixels.shape[:2]), crops
 
     def _is_upside_down(self, crops: list[Pixels]) -> bool:
-        """Returns True if some runs of text are recognised with more confidence upside down."""
+        """Returns True if the sample of runs of text is recognised with more confidence upside down."""
         tried = sorted(crops, key=lambda crop: abs(crop.shape[1] / crop.shape[0] - TRIED_SHAPE))[:TRIED_RUNS]
         if not tried:
             return False

@@ -1,4 +1,6 @@
-"""Finds the possible answers in a passage: sentences, two sentences, rows of tables, and labels with their values."""
+"""Finds the possible answers in a passage: single sentences, pairs of sentences, rows of tables, and labels with their
+values.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SIS step, which writes the answers to `payload.prompt_set` from vectors or from text to `sis/result.json`."""
+"""The SIS step, which writes `sis/result.json`: the answers to `payload.prompt_set`, from vectors or from text."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ Likeness = Mapping[str, Mapping[str, float]]
 
 
 class Rarity:
-    """The weight of a word. The fewer passages contain the word, the higher the weight, which is highest for an unknown
-    word.
+    """The weight of a word. The fewer passages contain the word, the higher its weight. A word that no passage contains
+    has the highest weight.
     """
 
     def __init__(self, passages: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ class Rarity:
         self._like: Likeness = {}
 
     def with_likeness(self, like: Likeness) -> Rarity:
-        """Returns the same weights, except for stems that the text lacks. The weight of such a stem is that of the most
+        """Returns the same weights, except for stems that the text lacks. Such a stem has the weight of the most
         similar stem of the text.
         """
         found = copy(self)

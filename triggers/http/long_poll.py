@@ -1,4 +1,5 @@
-"""Long polls for a job (R82). A response is delayed until the job changes, is admitted or has ended.
+"""Long polls for a job (R82). A response is delayed until the job changes, is admitted or has ended, at most 20
+seconds.
 
 `GET /v1/jobs/{jobId}` accepts `wait` and `until`. `POST /v1/orchestrate` accepts `Prefer: wait=N` (RFC 7240).
 """
@@ -134,14 +135,14 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
 
 
 def counted_as(caller: Caller) -> str | None:
-    """Returns the tenant whose share of the waiting requests a request of the caller uses. Returns None if no tenant's
-    share is used.
+    """Returns the tenant whose share of the waiting responses limits the caller, or None for a caller that sees all
+    tenants.
     """
     return None if caller.sees_all else caller.tenant
 
 
 class LongPoll:
-    """The delay of responses, while the `waiters` of this process are not full."""
+    """Delays responses while the limits of `waiters` allow one more waiting response of this process."""
 
     def __init__(self, waiters: Waiters | None = None) -> None:
         self._waiters = waiters or Waiters()
@@ -158,8 +159,8 @@ class LongPoll:
     ) -> func.HttpResponse:
         """Calls `read` until its response is not 304, is final, or the time is over. Returns the last response.
 
-        A response other than 304 ends only a wait for a change. With `follower` the request waits for events. If too
-        many requests wait already, the call returns the current response.
+        A response other than 304 ends only a wait for a change. With `follower` the request waits for events. If the
+        limit of waiting responses is reached, the call returns the current response immediately.
 
         `tenant` is the caller's tenant. None means that the caller sees every tenant's jobs. Raises errors of `read`
         and of the `tail`.
@@ -184,8 +185,8 @@ class LongPoll:
         """Waits up to `wait_s` seconds until a submitted job has ended. Never raises an Exception.
 
         Returns the job if the job has ended, else None, and as a second value True if the call waited. The call does
-        not wait if too many requests wait already, or if the ledger does not respond. The call reads the job once,
-        after the job has ended.
+        not wait if the limit of waiting responses is reached, or if the ledger does not respond. The call reads the job
+        once, after the job has ended.
         """
         job = created.record.job
         if job.status.terminal:

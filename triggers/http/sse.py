@@ -59,8 +59,8 @@ def stream(
 ) -> func.HttpResponse:
     """Makes a response from events with their cursors, and the cursor to continue from, also without events.
 
-    `end` is the data of a last event `end` with that cursor. `crowded_by` is the caller, if no event was found and too
-    many requests waited.
+    `end` is the data of a last event `end` with that cursor. `crowded_by` is the caller, if no event was found and the
+    limit of waiting responses was reached.
     """
     parts = [_retry(_AT_ONCE_MS if crowded_by is None else _later_ms(crowded_by))]
     last = None
