@@ -58,9 +58,7 @@ def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
 
 
 def is_item(row: Sequence[str]) -> bool:
-    """Returns True if a row is a list item, with a number or a bullet in its first cell and the text in its second
-    cell.
-    """
+    """Returns True if a row is an item of a list: a number or a bullet, and then a text."""
     return len(row) == 2 and not _LETTER.search(row[0])
 
 

@@ -1,4 +1,4 @@
-"""The command `functions-emulator`, also `python -m emulator host`. Heavy modules are imported when it runs."""
+"""The command `functions-emulator`, also `python -m emulator host`. The command imports its modules when it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The actions of an orchestrator, as values. The extension awaits them one after another."""
+"""The actions of an orchestrator, as values. The extension awaits the actions one after another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Retry options. The SDK's `RetryOptions` repeat the interval; only HTTP calls have another `backoff` than 1."""
+    """Retry options. The SDK's `RetryOptions` repeat the interval. Only HTTP calls have a `backoff` other than 1."""
 
     interval: timedelta
     max_attempts: int
@@ -18,8 +18,9 @@ class Retry:
     longest: timedelta = timedelta(days=6)
 
     def delay(self, attempts: int) -> timedelta:
-        """Returns the wait after this number of attempts; zero after the last attempt (source: RetryInterceptor of
-        DurableTask.Core)."""
+        """Returns the wait after this number of attempts, or zero after the last attempt (source: RetryInterceptor of
+        DurableTask.Core).
+        """
         if attempts >= self.max_attempts:
             return timedelta()
         return timedelta(
@@ -108,7 +109,7 @@ Action = (
 
 @dataclass(slots=True, eq=False)
 class Await:
-    """An action that a replay awaits; `children` are those of a `WhenAny` or `WhenAll`."""
+    """An action that a replay awaits. `children` are the children of a `WhenAny` or `WhenAll`."""
 
     action: Action
     parent: Await | None

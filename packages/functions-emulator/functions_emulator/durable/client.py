@@ -26,12 +26,14 @@ _FORBIDDEN_IN_IDS = frozenset("/\\#?")
 
 
 class Client:
-    """Manages instances. Unknown ids raise `InstanceNotFoundError`, ended instances `InstanceGoneError`."""
+    """Manages instances. Raises `InstanceNotFoundError` for an unknown id. Operations on live instances raise
+    `InstanceGoneError` for an ended instance.
+    """
 
     def __init__(self, engine: Engine, default_version: str | None = None, *, replace_running: bool = False) -> None:
         """Sets the engine.
 
-        `replace_running` is true if `overridableExistingInstanceStates` of host.json is `AnyState`.
+        `replace_running` is `True` if `overridableExistingInstanceStates` of host.json is `AnyState`.
         """
         self._engine = engine
         self._store = engine.store
@@ -41,9 +43,11 @@ class Client:
     def start(self, name: str, instance_id: str | None, input_text: str | None, version: str | None = None) -> str:
         """Starts an orchestration and returns its id.
 
-        A finished instance with that id is replaced; a live one raises `InstanceExistsError`. `input_text` is the JSON
-        text as the client posted it. Any name and id are accepted, as by HandleStartOrchestratorRequestAsync in
-        HttpApiHandler.cs of the extension; an instance of an unknown orchestrator fails in its first episode.
+        The orchestration replaces a finished instance with that id. A live instance with that id raises
+        `InstanceExistsError`. `input_text` is the JSON text as the client posted it.
+
+        Any name and id are accepted, as by HandleStartOrchestratorRequestAsync in HttpApiHandler.cs of the extension.
+        An instance of an unknown orchestrator fails in its first episode.
         """
         if not instance_id:
             instance_id = uuid.uuid4().hex
@@ -59,7 +63,7 @@ class Client:
         return instance_id
 
     def raise_event(self, instance_id: str, name: str, data_text: str | None) -> None:
-        """Sends an external event; `data_text` is JSON text."""
+        """Sends an external event. `data_text` is JSON text."""
         self._post(instance_id, Kind.EVENT_RAISED, {"Name": name, "Input": data_text})
 
     def terminate(self, instance_id: str, reason: str | None) -> None:
@@ -75,8 +79,8 @@ class Client:
     def restart(self, instance_id: str, *, with_new_id: bool) -> str:
         """Starts the same function with the same input again and returns the id.
 
-        Raises `FunctionNotFoundError`, and `InvalidInstanceIdError` for an id that only a start takes (StartNewAsync in
-        DurableClient.cs of the extension).
+        Raises `FunctionNotFoundError`. Raises `InvalidInstanceIdError` for an id that only a start accepts
+        (StartNewAsync in DurableClient.cs of the extension).
         """
         old = self._existing(instance_id)
         self._engine.catalog.resolve("orchestrator", old.name)
@@ -87,7 +91,7 @@ class Client:
         return self.start(old.name, None if with_new_id else instance_id, old.input, old.version)
 
     def rewind(self, instance_id: str, reason: str) -> None:
-        """Removes the failures from the history of a failed instance, so that the failed calls are made again.
+        """Removes the failures from the history of a failed instance, so that the engine repeats the failed calls.
 
         Raises `WrongStatusError` if the instance has not failed.
         """
@@ -117,8 +121,8 @@ class Client:
     def purge(self, instance_id: str) -> None:
         """Deletes a finished orchestration, or an entity with the id `@name@key`, the name in lower case.
 
-        Raises `WrongStatusError` for a live orchestration, unless its id begins with `@`: the extension takes it for
-        an entity (pull request 3311).
+        Raises `WrongStatusError` for a live orchestration, unless its id begins with `@`, since the extension treats
+        such an id as an entity (pull request 3311).
         """
         instance = self._store.instance(instance_id)
         if instance is None and self._store.entity(instance_id) is None:
@@ -130,9 +134,10 @@ class Client:
     def purge_by(
         self, created_from: datetime, created_to: datetime | None, statuses: Sequence[Status] | None = None
     ) -> int:
-        """Deletes the instances with one of `statuses`; returns their count. `None` selects all, also entities.
+        """Deletes the instances with one of `statuses`, and returns their number. `None` selects all instances, and
+        also entities.
 
-        An entity counts as created by its last batch, since each batch continues it as new.
+        The creation time of an entity is the time of its last batch, since each batch continues the entity as new.
         """
         if statuses is not None and not statuses:
             return 0
@@ -165,7 +170,7 @@ class Client:
         after: str = "",
         limit: int = -1,
     ) -> list[Instance]:
-        """Returns instances in the order of their ids, at most `limit`; `after` is the last id of the previous page."""
+        """Returns instances in the order of their ids, at most `limit`. `after` is the last id of the previous page."""
         return self._store.instances(
             created_from=created_from,
             created_to=created_to,

@@ -1,4 +1,4 @@
-"""The clocks of the engine, and the text forms of its instants and durations."""
+"""The clocks of the engine, and the text forms of its timestamps and durations."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A source of aware UTC instants."""
+    """A source of aware UTC timestamps."""
 
     def now(self) -> datetime:
-        """Returns the current instant, in UTC."""
+        """Returns the current time, in UTC."""
 
     def seconds_until(self, instant: datetime) -> float | None:
-        """Returns real seconds until `instant`. If `None`, the clock does not run: wait for the callback of
-        `subscribe`."""
+        """Returns real seconds until `instant`, or `None` if the clock does not run. Then the caller must wait for the
+        callback of `subscribe`.
+        """
 
     def subscribe(self, changed: Callable[[], None]) -> None:
         """Registers `changed`, which is called after each advance of the time."""
@@ -32,18 +33,18 @@ class SystemClock:
         return max(0.0, (instant - self.now()).total_seconds())
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Does nothing: this clock cannot be advanced."""
+        """Does nothing, since this clock cannot be advanced."""
 
 
 def stamp(instant: datetime) -> str:
-    """Returns ISO 8601 text in UTC with microseconds and `Z`; texts sort as their instants do."""
+    """Returns ISO 8601 text in UTC with microseconds and `Z`. The order of the texts is the order of their times."""
     if instant.tzinfo is None:
         raise ValueError("the datetime has no time zone")
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def parse_stamp(text: str) -> datetime:
-    """Returns the instant of an ISO 8601 text with up to 7 decimals; `Z` or no zone means UTC."""
+    """Returns the time of an ISO 8601 text with up to 7 decimals. `Z` or no zone means UTC."""
     if "." in text:
         head, _, tail = text.partition(".")
         digits = tail.rstrip("Z")
@@ -57,7 +58,7 @@ _TIME_SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}
 
 
 def parse_time_span(text: str) -> timedelta:
-    """Returns a .NET TimeSpan, `[d.]hh:mm:ss[.fffffff]`, not negative. Raises `ValueError` for other texts."""
+    """Parses a .NET TimeSpan, `[d.]hh:mm:ss[.fffffff]`, of zero or more. Raises `ValueError` for other texts."""
     match = _TIME_SPAN.fullmatch(text)
     if match is None:
         raise ValueError(f"not a time span like 00:05:00: {text!r}")

@@ -1,6 +1,6 @@
 """New decisions of an episode: activities, timers, sub-orchestrations and entity operations.
 
-`task_id` counts the decisions of an execution; the SDK and the extension count in the same way.
+`task_id` is the number of the decision in its execution. The SDK and the extension count in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functions_emulator.durable.events import Event, Kind
 
 @dataclass(frozen=True, slots=True)
 class ScheduleActivity:
-    """`input` is JSON text; for an HTTP call it is the request."""
+    """Schedules an activity. `input` is JSON text. For an HTTP call, `input` is the request."""
 
     task_id: int
     name: str
@@ -41,7 +41,7 @@ class ScheduleSubOrchestration:
 
 @dataclass(frozen=True, slots=True)
 class SendOperation:
-    """An entity operation. The result of a call is an event with the name `request_id`; a signal has no result."""
+    """An entity operation. The result of a call is an event with the name `request_id`. A signal has no result."""
 
     task_id: int
     entity: str
@@ -55,7 +55,7 @@ Decision = ScheduleActivity | ScheduleTimer | ScheduleSubOrchestration | SendOpe
 
 
 def history_event(decision: Decision, at: str) -> Event:
-    """Returns the history event that records a decision; `at` is its timestamp as `stamp` writes it."""
+    """Returns the history event that records a decision. `at` is its timestamp as `stamp` writes it."""
     if isinstance(decision, ScheduleActivity):
         text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
         data = {"Name": decision.name, "Version": "", "Input": json.dumps([text])}

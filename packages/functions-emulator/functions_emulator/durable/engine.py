@@ -88,7 +88,9 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
-        """Returns the time when more work is available: a timer, a delayed message, or the work of a killed process."""
+        """Returns the time when more work is available, or `None`. This work is a timer, a delayed message, or the work
+        of a killed process.
+        """
         now = self.clock.now()
         instants = (self._wakeups.next_at(now), self.entity_wakeups.next_at(now), self._activities.next_at(now))
         return min((at for at in instants if at is not None), default=None)
@@ -136,7 +138,9 @@ class Engine:
     def post(
         self, instance_id: str, execution_id: str | None, kind: Kind, data: dict[str, object], at: datetime
     ) -> None:
-        """Sends a message to an instance, visible from `at` on. Must be called within a transaction of the store."""
+        """Sends a message to an instance. The message is visible from `at` on. Must be called within a transaction of
+        the store.
+        """
         self.store.post(instance_id, execution_id, kind, data, at)
         self._wakeups_for(instance_id, is_operation(kind, data)).add(instance_id, at, self.clock.now())
         self.work_arrived()
@@ -144,7 +148,7 @@ class Engine:
     def create(
         self, name: str, instance_id: str, text: str | None, version: str | None, parent: Parent | None = None
     ) -> None:
-        """Creates an instance in place of a finished one with that id; `text` is the input as JSON text.
+        """Creates an instance in place of a finished instance with that id. `text` is the input as JSON text.
 
         Must be called within a transaction of the store.
         """
@@ -250,7 +254,7 @@ class Engine:
             self._outgoing.notify_parent(changed, now)
 
     def drop_episode(self, episode: Episode) -> None:
-        """Gives an episode back without a reply. The engine runs the episode again."""
+        """Releases an episode without a reply. The engine runs the episode again."""
         instance_id = episode.instance.instance_id
         self._wakeups.release(instance_id)
         self._wakeups.add(instance_id, self.clock.now(), self.clock.now())

@@ -21,7 +21,7 @@ from functions_emulator.durable.messages import is_operation, operation_data
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Operations for one entity. `state` is JSON text, `None` for an entity that does not exist."""
+    """Operations for one entity. `state` is JSON text, or `None` if the entity does not exist."""
 
     entity_id: str
     state: str | None
@@ -30,7 +30,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An existing entity. `id` is `@name@key`; `state` is JSON text."""
+    """An existing entity. `id` is `@name@key`. `state` is JSON text."""
 
     id: str
     state: str
@@ -46,7 +46,7 @@ class Entity:
 
 
 class Entities:
-    """Gives out batches of operations, and reads and signals entities."""
+    """Returns batches of operations for entity functions, and reads and signals entities."""
 
     def __init__(self, engine: Engine, max_batch: int = 50) -> None:
         """Sets the store. `max_batch` is the maximum number of operations in one batch."""
@@ -55,7 +55,7 @@ class Entities:
         self._store = engine.store
 
     def state(self, name: str, key: str) -> str | None:
-        """Returns the state as JSON text; `None` if the entity does not exist."""
+        """Returns the state as JSON text, or `None` if the entity does not exist."""
         return self._store.entity(entity_id(name, key))
 
     def find(
@@ -67,7 +67,7 @@ class Entities:
         after: str = "",
         limit: int = -1,
     ) -> list[Entity]:
-        """Returns entities in the order of their ids, at most `limit`; `after` is the last id of the previous page."""
+        """Returns entities in the order of their ids, at most `limit`. `after` is the last id of the previous page."""
         prefix = "@" if name is None else entity_id(name, "")
         rows = self._store.entities(prefix, after, limit, used_from, used_to)
         return [Entity(one, state, parse_stamp(at)) for one, state, at in rows]
@@ -75,7 +75,7 @@ class Entities:
     def signal(self, name: str, key: str, operation: str, input_text: str | None) -> None:
         """Sends an operation without a result.
 
-        `input_text` is the JSON text as the client posted it; the SDK posts a JSON string that holds JSON text.
+        `input_text` is the JSON text as the client posted it. The SDK posts a JSON string that contains JSON text.
         """
         self._engine.catalog.resolve("entity", name)
         decoded = None if input_text is None else json.loads(input_text)
@@ -98,7 +98,7 @@ class Entities:
             self._engine.entity_wakeups.release(target)
 
     def finish(self, batch: Batch, *, exists: bool, state: str | None, results: Sequence[Mapping[str, Any]]) -> None:
-        """Commits the new state and sends `results`: one `{"isError", "result"}` for each operation."""
+        """Commits the new state and sends `results`, one `{"isError", "result"}` for each operation."""
         now = self._engine.clock.now()
         try:
             with self._store.transaction():
@@ -120,7 +120,7 @@ class Entities:
             self.drop(batch)
 
     def drop(self, batch: Batch) -> None:
-        """Gives a batch back. Unfinished operations run again."""
+        """Releases a batch. Unfinished operations run again."""
         now = self._engine.clock.now()
         self._engine.entity_wakeups.release(batch.entity_id)
         self._engine.entity_wakeups.add(batch.entity_id, now, now)
@@ -133,7 +133,7 @@ def entity_id(name: str, key: str) -> str:
 
 
 def encode_batch(batch: Batch) -> str:
-    """Returns the trigger input of an entity function, JSON text."""
+    """Returns the trigger input of an entity function as JSON text."""
     _, name, key = batch.entity_id.split("@", 2)
     return json.dumps(
         {

@@ -1,4 +1,4 @@
-"""An episode: one run of an orchestrator function, and the state in which it leaves the instance."""
+"""An episode, which is one run of an orchestrator function, and the state of the instance after the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functions_emulator.durable.replay import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One run of an orchestrator function: the whole history. Events from index `new_from` on are new."""
+    """One run of an orchestrator function over the whole history. Events from index `new_from` on are new."""
 
     instance: Instance
     messages: tuple[Message, ...]
@@ -27,16 +27,19 @@ class Episode:
 
     @property
     def control_reason(self) -> str | None:
-        """Returns the reason of the last suspension or resumption, as JSON: the output of an instance that continues.
+        """Returns the reason of the last suspension or resumption, as JSON. An instance that continues has this reason
+        as its output.
 
-        UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
+        Source: UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
         """
         controls = [one for one in self.messages if one.kind in (Kind.EXECUTION_SUSPENDED, Kind.EXECUTION_RESUMED)]
         return json.dumps(controls[-1].data.get("Input")) if controls else None
 
 
 def state_after(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None, str | None]:
-    """Returns status, output, and the error of a failed instance. An end counts only when no task is open."""
+    """Returns status, output, and the error of a failed instance. An instance whose code has ended is complete only if
+    no task is open.
+    """
     error = outcome.failure or (reply.error if outcome.finished else None)
     if error is not None:
         return Status.FAILED, json.dumps(orchestrator_reason(instance.name, error)), error

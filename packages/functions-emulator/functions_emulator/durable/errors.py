@@ -8,7 +8,7 @@ class DurableError(Exception):
 
 
 class FunctionNotFoundError(DurableError):
-    """no function of that kind and name is known"""
+    """the function of that kind and name is unknown"""
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
         self.kind, self.name, self.known = kind, name, known
@@ -22,7 +22,7 @@ class FunctionNotFoundError(DurableError):
 
 
 class InstanceExistsError(DurableError):
-    """an instance with that id is not finished yet"""
+    """an instance with that id has not ended"""
 
     def __init__(self, instance_id: str, status: str) -> None:
         self.instance_id = instance_id
@@ -31,7 +31,7 @@ class InstanceExistsError(DurableError):
 
 
 class InstanceNotFoundError(DurableError):
-    """there is no instance with that id"""
+    """the instance id is unknown"""
 
     def __init__(self, instance_id: str) -> None:
         self.instance_id = instance_id
@@ -39,7 +39,7 @@ class InstanceNotFoundError(DurableError):
 
 
 class InstanceGoneError(DurableError):
-    """the instance is finished"""
+    """the instance has ended"""
 
     def __init__(self, instance_id: str, status: str) -> None:
         self.instance_id = instance_id
@@ -47,7 +47,7 @@ class InstanceGoneError(DurableError):
 
 
 class WrongStatusError(DurableError):
-    """the operation needs another status"""
+    """the status of the instance does not allow the operation"""
 
 
 class InvalidInstanceIdError(DurableError):

@@ -1,8 +1,10 @@
 """The texts of failures, as the extension makes them for an app in Python.
 
-The SDK raises `REASON \\n DETAILS` at an orchestrator's await of a failed call. The details are exceptions of .NET,
-whose stacks do not exist here: `NET_STACK` stands for each of them. Sources in the extension: TaskActivityShim and
-OutOfProcExceptionHelpers (activities), TaskOrchestrationShim and OutOfProcOrchestrationShim (orchestrators).
+The SDK raises `REASON \n DETAILS` at an orchestrator's await of a failed call. The details are exceptions of .NET.
+Their stacks do not exist here, so `NET_STACK` replaces each stack.
+
+Sources in the extension: TaskActivityShim and OutOfProcExceptionHelpers (activities), TaskOrchestrationShim and
+OutOfProcOrchestrationShim (orchestrators).
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ _HRESULT = -2146233088
 
 
 def activity_failure(name: str, text: str, stack: str) -> tuple[str, str]:
-    """Returns reason and details for an activity that raised; `text` is `TYPE: MESSAGE`, `stack` the formatted
-    traceback."""
+    """Returns reason and details for an activity that raised an exception. `text` is `TYPE: MESSAGE`, and `stack` is
+    the formatted traceback.
+    """
     message = _worker_message(text, stack)
     # OutOfProcExceptionHelpers takes the text between the labels, with the space after the first one.
     friendly = message.split("\nException:", 1)[1].split("\nStack:", 1)[0]

@@ -1,4 +1,6 @@
-"""The history as `showHistory=true` shows it: names instead of numbers, a call and its result as one item."""
+"""The history as `showHistory=true` shows it, with names instead of numbers, and with a call and its result as one
+item.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ _ENDS = frozenset(
 
 
 def show_history(history: Sequence[Event], *, with_output: bool) -> list[dict[str, Any]]:
-    """Returns JSON objects for a history; `with_output` adds `Result` and `Input`."""
+    """Returns JSON objects for a history. `with_output` adds `Result` and `Input`."""
     begun = {one.event_id: one for one in history if one.kind in _BEGINNINGS}
     ended = {_task_id(one) for one in history if one.kind in _ENDS}
     lines = []

@@ -55,7 +55,7 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """`parts` are the segments of the path below the API's; header names are in lower case."""
+    """A request to the API. `parts` are the path segments below the API's path. Header names are in lower case."""
 
     method: str
     parts: Sequence[str]
@@ -79,12 +79,12 @@ class ApiRequest:
 
 
 class BadRequestError(Exception):
-    """the request is not valid; the message is for the caller"""
+    """the request is invalid (the message is for the caller)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The management URLs. `base` ends with a slash; `query` has the task hub and, with access keys, the system key."""
+    """The management URLs. `base` ends with a slash. `query` has the task hub and, with access keys, the system key."""
 
     base: str
     query: str
@@ -122,7 +122,7 @@ class HttpApi:
         self._entities = entities
 
     def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
-        """Returns the response; `None` closes the connection without a response, as a fault requests."""
+        """Returns the response. `None` closes the connection without a response, as a fault requests."""
         try:
             return self._route(request, links)
         except InstanceNotFoundError:
@@ -139,8 +139,9 @@ class HttpApi:
             return ApiResponse(412, str(error))
 
     def outcome(self, instance_id: str, links: Links) -> ApiResponse | None:
-        """Returns the response to a caller that waits for the result: output or status; `None` while the instance
-        runs."""
+        """Returns the response to a caller that waits for the result. The response has the output or the status.
+        Returns `None` while the instance runs.
+        """
         instance = self._client.status(instance_id)
         if not instance.status.is_terminal:
             return None

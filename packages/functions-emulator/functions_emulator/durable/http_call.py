@@ -22,7 +22,7 @@ class HttpCallError(Exception):
 
 
 async def call_http(request_text: str, token_of: Callable[[str], str | None]) -> str:
-    """Makes the call of a `DurableHttpRequest`; returns `{"statusCode", "headers", "content"}` as JSON text.
+    """Makes the call of a `DurableHttpRequest`. Returns `{"statusCode", "headers", "content"}` as JSON text.
 
     A header has one value or a list of values, as the extension writes `StringValues`. `token_of` returns the bearer
     token for a resource, or `None`. Raises `HttpCallError`.

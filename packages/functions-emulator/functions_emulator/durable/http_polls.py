@@ -20,7 +20,7 @@ _ACCEPTED = 202
 def next_poll(
     request: Mapping[str, Any], response_text: str, interval: timedelta
 ) -> tuple[Mapping[str, Any], timedelta] | None:
-    """Returns the next request and the wait before it; `None` if this response is the last one."""
+    """Returns the next request and the wait before it, or `None` if this response is the last one."""
     response = json.loads(response_text)
     headers = {name.lower(): value for name, value in response["headers"].items()}
     location = headers.get("location")

@@ -16,7 +16,9 @@ def start_data(instance: Instance) -> dict[str, object]:
 
 
 def operation_data(request_id: str, operation: str, text: str | None, caller: Instance | None) -> dict[str, Any]:
-    """Returns the data of an operation for an entity; `text` is its input as JSON text. A signal has no caller."""
+    """Returns the data of an operation for an entity. `text` is the operation's input as JSON text. A signal has no
+    caller.
+    """
     return {
         "id": request_id,
         "op": operation,

@@ -40,7 +40,9 @@ class _Create(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """Every method must be called within a transaction of the store. `post` and `create` are the engine's."""
+    """Sends the messages of an episode. Every method must be called within a transaction of the store. `post` and
+    `create` are methods of the engine.
+    """
 
     store: Store
     catalog: Catalog
@@ -78,7 +80,7 @@ class Outgoing:
                 self.post(decision.entity, None, Kind.GENERIC, data, now)
 
     def notify_parent(self, instance: Instance, now: datetime, error: str | None = None) -> None:
-        """Sends the result of a sub-orchestration to its parent; `error` is the error of its code."""
+        """Sends the result of a sub-orchestration to its parent. `error` is the error of its code."""
         parent = instance.parent
         if parent is None:
             return

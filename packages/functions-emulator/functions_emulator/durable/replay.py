@@ -1,9 +1,11 @@
 """The extension's side of a replay: the finished actions of an orchestrator, and the new decisions.
 
-The out-of-process shim of the Durable extension gets the orchestrator's whole action list. It awaits the entries one
-after another while it plays the history (sources: OutOfProcOrchestrationShim of the extension, TaskOrchestrationContext
-of DurableTask.Core). The orchestrator's code has played the same history before. If the two disagree about finished
-actions, an instance hangs on Azure; `Outcome.stall` reports this.
+The out-of-process shim of the Durable extension gets the orchestrator's whole action list. The shim awaits the actions
+one after another while it plays the history (sources: OutOfProcOrchestrationShim of the extension,
+TaskOrchestrationContext of DurableTask.Core).
+
+The orchestrator's code has played the same history before. If the code and the shim disagree about finished actions, an
+instance hangs on Azure. `Outcome.stall` reports such an instance.
 """
 
 from __future__ import annotations
@@ -67,9 +69,9 @@ class Outcome:
 class Replay:
     """Plays a history over an action list. `check` returns the reason why an action cannot be scheduled, or `None`.
 
-    The extension takes a call of an unknown function as ended. CallDurableTaskFunctionAsync of
-    DurableOrchestrationContext throws within the task of the call, before the call takes an id. ProcessAsyncActionsV2
-    of OutOfProcOrchestrationShim ignores the error of a task. A signal to an unknown entity throws to
+    The extension treats a call of an unknown function as ended. CallDurableTaskFunctionAsync of
+    DurableOrchestrationContext throws within the task of the call, before the call gets an id. ProcessAsyncActionsV2 of
+    OutOfProcOrchestrationShim ignores the error of a task. A signal to an unknown entity throws to
     ProcessAsyncActionsV2 itself, which ends the replay.
     """
 

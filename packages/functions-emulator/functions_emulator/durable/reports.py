@@ -1,4 +1,4 @@
-"""Reports the waits and stalls of instances: for the log, the page and `/admin/emulator/stalls`."""
+"""Reports the waits and stalls of instances, for the log, the page and `/admin/emulator/stalls`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOG = logging.getLogger("functions_emulator.durable")
 
 @dataclass(frozen=True, slots=True)
 class StallReport:
-    """One stall. `over_at` is the time when the instance continued or ended; `None` while the instance hangs."""
+    """One stall. `over_at` is the time when the instance continued or ended, or `None` while the instance hangs."""
 
     instance_id: str
     name: str
@@ -66,7 +66,7 @@ class Reports:
         return report
 
     def forget(self, instance_id: str, now: datetime, *, keep_waiting: bool = False) -> None:
-        """Ends the stall of an instance, and forgets its waits."""
+        """Ends the stall of an instance, and deletes its waits."""
         report = self._open.pop(instance_id, None)
         if report is not None:
             self._over.append(replace(report, over_at=now))
@@ -79,7 +79,9 @@ class Reports:
 
     @property
     def stalls(self) -> Sequence[StallReport]:
-        """Returns the stalls that last, and those that ended since the start of this process; oldest first."""
+        """Returns the stalls that continue, and the stalls that ended since the start of this process. The oldest stall
+        is first.
+        """
         return sorted([*self._over, *self._open.values()], key=lambda report: report.seen_at)
 
 

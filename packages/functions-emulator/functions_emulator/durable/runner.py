@@ -33,7 +33,7 @@ class ActivityFailedError(Exception):
 
 
 class OrchestratorRaisedError(Exception):
-    """an orchestrator function raised; the message ends with the marker and the state"""
+    """an orchestrator function raised an exception, whose message ends with the marker and the state"""
 
 
 _LOG = logging.getLogger("functions_emulator.durable")
@@ -41,7 +41,7 @@ _LOG = logging.getLogger("functions_emulator.durable")
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorCall:
-    """`context` is the trigger input as JSON text."""
+    """A call of an orchestrator function. `context` is the trigger input as JSON text."""
 
     name: str
     instance_id: str
@@ -52,7 +52,7 @@ class Functions(Protocol):
     """Runs the functions of the app. Inputs and results are JSON texts."""
 
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
-        """Returns one result per call; an exception of the function is a result too."""
+        """Returns one result for each call. An exception of the function is a result too."""
 
     async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
         """Returns the new state and the results. Raises `ActivityFailedError` if the function could not run."""
@@ -128,7 +128,7 @@ class Runner:
             self._engine.renew()
 
     async def drain(self, timeout: float) -> None:
-        """Takes no new work, waits up to `timeout` seconds for running functions, and gives unfinished work back."""
+        """Accepts no new work, waits up to `timeout` seconds for running functions, and releases unfinished work."""
         self._stopping = True
         self._wake.set()
         if self._tasks:

@@ -48,7 +48,7 @@ def describe_stall(
 ) -> Stall | None:
     """Describes the stall after an episode, or returns `None`.
 
-    `blocked` is the action at which the extension waits, at index `position` of the reply; `latest` is the last action
+    `blocked` is the action at which the extension waits, at index `position` of the reply. `latest` is the last action
     that the extension has reached. `open_tasks` are calls and timers by task id. `waiters` are waits by lower-case
     event name.
     """

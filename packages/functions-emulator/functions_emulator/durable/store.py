@@ -1,6 +1,6 @@
 """The state that outlives the process: instances, histories, undelivered messages, activities without a result.
 
-One SQLite database in WAL mode; a commit survives SIGKILL. All changes of an episode are one transaction.
+The state is one SQLite database in WAL mode. A commit survives SIGKILL. All changes of an episode are one transaction.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _INSTANCE = (
 
 
 class Store:
-    """The database of one task hub. With `path` `None` it is in memory."""
+    """The database of one task hub. If `path` is `None`, the database is in memory."""
 
     def __init__(self, path: Path | None) -> None:
         self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
@@ -74,7 +74,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commits all changes or none. A transaction inside another one is part of it."""
+        """Commits all changes or none. A transaction inside another transaction is part of the outer transaction."""
         if self._db.in_transaction:
             yield
             return
@@ -126,8 +126,9 @@ class Store:
         after: str = "",
         limit: int = -1,
     ) -> list[Instance]:
-        """Returns instances in the order of their ids; `after` is the last id of the previous page, `limit` -1 is no
-        limit."""
+        """Returns instances in the order of their ids. `after` is the last id of the previous page. A `limit` of -1
+        means no limit.
+        """
         where, values = ["instance_id > ?"], [after]
         if created_from is not None:
             where.append("created_at >= ?")
@@ -159,7 +160,7 @@ class Store:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     def delete_instance(self, instance_id: str) -> None:
-        """Deletes an instance with its history. Its messages and activity calls stay in their queues."""
+        """Deletes an instance with its history. Messages and activity calls of the instance stay in their queues."""
         for table in ("instances", "history"):
             self._db.execute(f"DELETE FROM {table} WHERE instance_id = ?", (instance_id,))
 
@@ -212,7 +213,9 @@ class Store:
         ]
 
     def wake_times(self) -> list[tuple[str, datetime, bool]]:
-        """Returns ids with messages, the instants at which these become visible, and whether they are for an entity."""
+        """Returns (id, time, `True` for operations of an entity) for the waiting messages, which become visible at that
+        time.
+        """
         rows = self._db.execute(
             "SELECT DISTINCT instance_id, visible_at, kind = ? AND json_type(data, '$.op') IS NOT NULL FROM messages",
             (int(Kind.GENERIC),),
@@ -238,14 +241,16 @@ class Store:
         return ActivityTask(row[0], instance_id, execution_id, task_id, name, text)
 
     def activities(self) -> list[tuple[ActivityTask, datetime | None]]:
-        """Returns the calls without a result, and the instants until which they are hidden."""
+        """Returns the calls without a result, each with the time until which the call is hidden."""
         rows = self._db.execute(
             "SELECT hidden_until, seq, instance_id, execution_id, task_id, name, input FROM activities ORDER BY seq"
         )
         return [(ActivityTask(*row), None if until is None else parse_stamp(until)) for until, *row in rows]
 
     def delete_activity(self, seq: int) -> bool:
-        """Deletes an activity call. Returns `False` if it was deleted before, since a repeated result counts once."""
+        """Deletes an activity call. Returns `False` if the call was deleted before, since a repeated result counts
+        once.
+        """
         return self._db.execute("DELETE FROM activities WHERE seq = ?", (seq,)).rowcount == 1
 
     # --- taken messages and calls
@@ -263,8 +268,8 @@ class Store:
             self._db.execute(f"UPDATE {table} SET hidden_until = NULL WHERE hidden_until IS NOT NULL")
 
     def take_over(self, now: datetime) -> tuple[int, datetime | None]:
-        """Makes the messages that the previous process hid visible at the end of their timeouts. A process calls this
-        once.
+        """Makes the messages that the previous process hid visible at the end of their timeouts. Each process must call
+        this function once.
 
         Returns the number of hidden messages and calls, and the latest end of their timeouts.
         """
@@ -326,7 +331,7 @@ class Store:
 class RecentHistories:
     """A cache of histories, so that an episode does not read and parse the history that the previous episode wrote.
 
-    The least recently used histories are dropped first. The key has the execution id, so that a replaced instance
+    The cache drops the least recently used histories first. The key has the execution id, so that a replaced instance
     does not get an old history.
     """
 
@@ -336,7 +341,7 @@ class RecentHistories:
         self._count = 0
 
     def take(self, instance_id: str, execution_id: str) -> list[Event] | None:
-        """Removes and returns a history; `put` stores it again after a commit."""
+        """Removes and returns a history. `put` stores the history again after a commit."""
         history = self._histories.pop((instance_id, execution_id), None)
         if history is not None:
             self._count -= len(history)

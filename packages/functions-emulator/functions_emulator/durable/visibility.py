@@ -1,7 +1,7 @@
 """Decides when queued work is visible, by the rules of Azure Storage queues.
 
 A delay has whole seconds. A message that a host takes is hidden until the end of a visibility timeout, which the host
-extends while it works. After a kill the message is visible again when the timeout ends.
+extends while it works. After a kill of the host, the message is visible again when the timeout ends.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class VisibilityTimeouts:
 def delayed(until: datetime, now: datetime) -> datetime:
     """Returns the time at which a message that is sent at `now` for `until` becomes visible.
 
-    The time is up to a second early, never late. DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay
-    in Messaging/TaskHubQueue.cs), and the storage client cuts it to whole seconds,
-    `(int?)visibilityTimeout?.TotalSeconds` (SendMessageInternal in QueueClient.cs of Azure.Storage.Queues). Nothing
-    compares the requested time when the message arrives.
+    The time is up to a second early, and never late. DurableTask.AzureStorage sends the delay unchanged
+    (GetVisibilityDelay in Messaging/TaskHubQueue.cs), and the storage client cuts the delay to whole seconds,
+    `(int?)visibilityTimeout?.TotalSeconds` (SendMessageInternal in QueueClient.cs of Azure.Storage.Queues). The
+    receiver of the message does not compare the requested time.
     """
     return now + timedelta(seconds=max(0, int((until - now).total_seconds())))
 
@@ -65,7 +65,7 @@ class ActivityQueue:
         self._waiting.append(task)
 
     def take(self, now: datetime) -> ActivityTask | None:
-        """Returns the next call that is visible, or `None`. It runs until `end`."""
+        """Returns the next visible call, or `None`. The call counts as running until `end`."""
         self._show(now)
         if not self._waiting:
             return None
@@ -77,7 +77,7 @@ class ActivityQueue:
         self.running.pop(task.seq, None)
 
     def next_at(self, now: datetime) -> datetime | None:
-        """Returns the time when the next call becomes visible that is hidden at `now`, or `None`."""
+        """Returns the earliest time when a call that is hidden at `now` becomes visible, or `None`."""
         self._show(now)
         return self._hidden[0][0] if self._hidden else None
 

@@ -36,7 +36,7 @@ class Wakeups:
         return None
 
     def release(self, instance_id: str) -> None:
-        """Lets the instance be taken again."""
+        """Makes the instance available for `take` again."""
         self._busy.discard(instance_id)
         if instance_id in self._again:
             self._again.discard(instance_id)

@@ -1,6 +1,6 @@
-"""The JSON of azure-functions-durable 1.7: encodes histories for orchestrators, decodes their actions.
+"""The JSON of azure-functions-durable 1.7. Encodes histories for orchestrators, and decodes their actions.
 
-No other module of the engine depends on the SDK's field names, apart from those of an HTTP request.
+No other module of the engine depends on the SDK's field names, apart from the fields of an HTTP request.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class WireError(ValueError):
 def encode_context(
     instance: Instance, history: Sequence[Event], new_from: int, poll_interval: timedelta = DEFAULT_POLL_INTERVAL
 ) -> str:
-    """Returns the trigger input of one episode, JSON text. Events from index `new_from` on have not been played
-    before."""
+    """Returns the trigger input of one episode as JSON text. Events from index `new_from` on have not been played
+    before.
+    """
     events = ",".join(
         [*map(_encode_played, history[:new_from]), *(_encode_event(event, False) for event in history[new_from:])]
     )
@@ -114,7 +115,7 @@ def decode_reply(text: str) -> Reply:
 def decode_error(message: str) -> Reply:
     """Returns the reply in the message of the exception that an orchestrator function raised.
 
-    An exception without a state (the code could not start) is an error without actions.
+    If the code could not start, the exception has no state. The reply then has an error and no actions.
     """
     error, marker, state_text = message.partition(OUT_OF_PROC_MARKER)
     if not marker:

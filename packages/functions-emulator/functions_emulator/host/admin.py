@@ -1,4 +1,6 @@
-"""The HTTP API below `/admin`: the routes of Core Tools, and those of the emulator below `/admin/emulator`."""
+"""The HTTP API below `/admin`, with the routes of Core Tools, and with the emulator's own routes below
+`/admin/emulator`.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Admin:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def handle(self, request: web.BaseRequest, path: str) -> web.Response:
-        """Returns the response to a request; `path` has no leading slash."""
+        """Returns the response to a request. `path` has no leading slash."""
         match request.method, path.rstrip("/").split("/"):
             case "GET", ["admin", "host", "status"]:
                 uptime = int((monotonic() - self._started) * 1000)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """The allowed origins, which may contain `*`; without any, no cross-origin request is allowed."""
+    """The allowed origins, which may contain `*`. Without origins, cross-origin requests are refused."""
 
     origins: frozenset[str]
     credentials: bool
@@ -58,9 +58,9 @@ def load_cors(app_dir: Path) -> Cors:
 
 
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
-    """Returns the reason why a request with these headers is refused, as one line; `None` if the request is allowed.
+    """Returns the reason why a request with these headers is refused, as one line, or `None` if the request is allowed.
 
-    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`; the origin of a page must
+    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`. The origin of a page must
     match.
     """
     if host is not None and not _is_ours(host, names):

@@ -43,7 +43,7 @@ class DurableFunctions:
         self._invoker: Invoker | None = None
 
     def connect(self, invoker: Invoker) -> None:
-        """Sets the invoker of activities, which can have bindings as any function."""
+        """Sets the invoker of activities. Activities can have bindings, like any function."""
         self._invoker = invoker
 
     @property

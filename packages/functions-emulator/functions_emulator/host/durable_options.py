@@ -20,9 +20,10 @@ _HUB_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{2,49}")
 
 
 def hub_name(host_json: HostJson, settings: Settings) -> str:
-    """Returns the task hub. Raises `HostError` for a name that is not valid, as `%NAME%` is without its setting.
+    """Returns the task hub. Raises `HostError` for an invalid name, such as `%NAME%` without its setting.
 
-    ValidateHubName in AzureStorageOptions.cs of the durable extension, whose text says 45 and whose bound is 50.
+    Source: ValidateHubName in AzureStorageOptions.cs of the durable extension, whose error text says 45 and whose limit
+    is 50.
     """
     name = settings.whole(host_json.text("extensions.durableTask.hubName", "TestHubName"))
     if not _HUB_NAME.fullmatch(name):
@@ -57,8 +58,7 @@ def replaces_running(host_json: HostJson) -> bool:
 
 
 def visibility_timeouts(host_json: HostJson, settings: Settings) -> VisibilityTimeouts:
-    """Returns the timeouts of host.json, or the emulator's own setting. Raises `HostError` for values that are not
-    valid.
+    """Returns the timeouts of host.json, or the emulator's own setting. Raises `HostError` for invalid values.
 
     The limits of `controlQueueVisibilityTimeout` are those of AzureStorageOptions.Validate of the extension. The limits
     of `workItemQueueVisibilityTimeout` are those of the queue service (Get Messages of its REST API). The emulator's

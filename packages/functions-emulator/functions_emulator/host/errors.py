@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class HostError(Exception):
-    """the host cannot serve this app; each line of the message is one problem"""
+    """the host cannot serve this app (each line of the message is one problem)"""
 
 
 class BindingError(Exception):
-    """one function cannot be served as it is declared; the message is one line"""
+    """one function cannot be served as it is declared (the message is one line)"""
 
 
 class WorkerRefusesError(BindingError):
@@ -16,9 +16,9 @@ class WorkerRefusesError(BindingError):
 
 
 class FunctionFailedError(Exception):
-    """a function raised, or returned a value that its binding does not take
+    """a function raised an exception, or returned a value that its binding does not accept
 
-    `cause` is the exception of the user's code, `stack` its formatted stack trace.
+    `cause` is the exception of the user's code, and `stack` is its formatted stack trace.
     """
 
     def __init__(self, name: str, cause: BaseException, stack: str) -> None:

@@ -15,8 +15,8 @@ _NAME = re.compile(r"\{([^{}:]+)(?::([^{}]*))?\}")
 
 
 def fill(text: str, data: Mapping[str, Any]) -> str:
-    """Returns `text` with every `{name}` replaced; `{a.b}` is a value in an object. Raises `BindingError` without a
-    value.
+    """Returns `text` with a value for each `{name}`. `{a.b}` is a value in an object. Raises `BindingError` if a value
+    is missing.
     """
 
     def value(placeholder: re.Match[str]) -> str:
@@ -36,7 +36,7 @@ def fill(text: str, data: Mapping[str, Any]) -> str:
 
 
 def match_path(pattern: str, path: str) -> dict[str, str] | None:
-    """Returns the values of `{name}` in a pattern like `container/{name}.txt`; `None` if the path does not match."""
+    """Returns the values of `{name}` in a pattern like `container/{name}.txt`, or `None` if the path does not match."""
     expression, position = "", 0
     for placeholder in _NAME.finditer(pattern):
         expression += re.escape(pattern[position : placeholder.start()]) + f"(?P<{placeholder[1]}>.+)"
@@ -46,7 +46,7 @@ def match_path(pattern: str, path: str) -> dict[str, str] | None:
 
 
 def data_of_body(body: bytes | str) -> dict[str, Any]:
-    """Returns the properties of a JSON object in a body; empty for another body."""
+    """Returns the properties of a JSON object in a body. The result is empty for another body."""
     try:
         value = json.loads(body)
     except ValueError:

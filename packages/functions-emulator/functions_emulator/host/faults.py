@@ -30,7 +30,7 @@ _NAMES = ("kill-before-commit", "kill-after-commit", "run-twice", "delay-events"
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """The faults of one host. If `None`, that fault is off."""
+    """The faults of one host. A fault that is `None` is off."""
 
     kill_before_commit: int | None = None
     kill_after_commit: int | None = None

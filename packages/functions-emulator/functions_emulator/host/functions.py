@@ -18,13 +18,14 @@ class Binding:
 
     @property
     def service(self) -> str:
-        """Returns the service of its connection: `serviceBus`, `blob`, `queue` or `table`; for other bindings their
-        type."""
+        """Returns the service of the binding's connection: `serviceBus`, `blob`, `queue` or `table`. Other bindings
+        return their type.
+        """
         return self.type.removesuffix("Trigger")
 
     @property
     def connection(self) -> str:
-        """Returns the name of the binding's connection; by default the extension's default name."""
+        """Returns the name of the binding's connection. The default is the extension's default name."""
         return self.text("connection") or ("ServiceBus" if self.service == "serviceBus" else "Storage")
 
     def text(self, key: str) -> str | None:

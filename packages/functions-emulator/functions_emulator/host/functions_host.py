@@ -1,4 +1,4 @@
-"""Builds the parts of the host and connects them; starts and stops them."""
+"""Builds and connects the parts of the host, and starts and stops them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ DRAIN_S = 10.0
 
 
 class FunctionsHost:
-    """The host of one app. With `data_dir` `None` the state is in memory; port 0 picks a free one."""
+    """The host of one app. If `data_dir` is `None`, the state is in memory. With port 0, the system chooses a free
+    port.
+    """
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ class FunctionsHost:
         return int(self.url.rsplit(":", 1)[1])
 
     async def start(self) -> None:
-        """Serves at `url`. Raises `HostError` if the app or its host.json cannot be used, or the port is taken."""
+        """Serves at `url`. Raises `HostError` if the app or its host.json cannot be used, or the port is in use."""
         host_json = load_host_json(self._app_dir)
         levels = LevelFilter(host_json.mapping("logging.logLevel"))
         for handler in logging.getLogger().handlers:

@@ -88,13 +88,13 @@ class HostJson:
         return value
 
     def seconds(self, key: str, default: float) -> float:
-        """Returns a .NET TimeSpan in seconds; `-1` (no limit) is infinity."""
+        """Returns a .NET TimeSpan in seconds. `-1` means no limit and returns infinity."""
         if key not in self.values:
             return default
         return parse_timespan(self.values[key], f"host.json: {key}")
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Returns the members of an object, as texts by name."""
+        """Returns the fields of an object, as texts by name."""
         prefix = f"{key}."
         return {name[len(prefix) :]: str(value) for name, value in self.values.items() if name.startswith(prefix)}
 
@@ -126,7 +126,7 @@ def _flatten(prefix: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def parse_timespan(text: object, where: str) -> float:
-    """Returns seconds of `[d.]hh:mm:ss[.fffffff]`; `-1` is infinity. Raises `HostError`, which names `where`."""
+    """Returns seconds of `[d.]hh:mm:ss[.fffffff]`. `-1` is infinity. Raises `HostError`, which names `where`."""
     if text == "-1":
         return float("inf")
     try:

@@ -20,10 +20,11 @@ from functions_emulator.host.kestrel import uri_path
 async def function_request(request: web.BaseRequest, path: str, route_params: Mapping[str, str]) -> HttpRequest:
     """Returns the function's request.
 
-    Only a body with a `Content-Length` arrives: a chunked body is empty (azure-functions-host issue 7930). Repeated
-    headers and parameters are joined by commas. Parameters whose names differ in case arrive under the last spelling:
-    QueryFeature.cs of dotnet/aspnetcore sets the joined value under it, without regard to case. A parameter without a
-    value is left out, since the Python worker does not request `UseNullableValueDictionaryForHttp`.
+    Only a body with a `Content-Length` arrives. A chunked body is empty (azure-functions-host issue 7930).
+
+    Repeated headers and parameters are joined by commas. Parameters whose names differ in case arrive under the last
+    spelling, since QueryFeature.cs of dotnet/aspnetcore ignores case. A parameter without a value is omitted, since the
+    Python worker does not request `UseNullableValueDictionaryForHttp`.
     """
     query = _joined(request.query.items())
     spellings = {name.lower(): name for name in request.query}
@@ -40,7 +41,7 @@ async def function_request(request: web.BaseRequest, path: str, route_params: Ma
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Returns values by name, in any case; empty values of a repeated name are left out, as by StringValues of .NET."""
+    """Returns values by name, in any case. Omits empty values of a repeated name, as StringValues of .NET does."""
     values = CIMultiDict(pairs)
     names = {name.lower(): name for name in reversed(list(values))}
     return {name: ",".join(filter(None, values.getall(name))) for name in names.values()}

@@ -76,7 +76,7 @@ class HttpServer:
         self._draining = False
 
     async def listen(self, host: str, port: int) -> str:
-        """Binds the port and returns the URL; requests wait until `open`. Raises `HostError` if the port is taken."""
+        """Binds the port and returns the URL. Requests wait until `open`. Raises `HostError` if the port is in use."""
         self._runner = web.ServerRunner(KestrelServer(self._handle), handle_signals=False)
         await self._runner.setup()
         try:
@@ -97,7 +97,9 @@ class HttpServer:
         self._opened.set()
 
     async def drain(self, timeout: float) -> None:
-        """Refuses new requests for functions, and waits for running ones; their durable clients are still served."""
+        """Refuses new requests for functions, and waits for running requests. The durable clients of these requests are
+        still served.
+        """
         self._draining = True
         if self._running:
             await asyncio.wait(set(self._running), timeout=timeout)

@@ -33,7 +33,8 @@ _call: contextvars.ContextVar[Call] = contextvars.ContextVar("call")
 
 def extension() -> Any | None:
     """Returns the base module of the extension if the app uses it, else `None`. PYTHON_ENABLE_INIT_INDEXING=0 disables
-    it."""
+    the extension.
+    """
     base = sys.modules.get(_BASE)
     if base is None or os.environ.get("PYTHON_ENABLE_INIT_INDEXING", "1").lower() in ("0", "false"):
         return None
@@ -74,7 +75,7 @@ class Streams:
         defaults: Mapping[str, str],
         limit_s: float,
     ) -> web.StreamResponse:
-        """Streams the function's response with `headers`, and with those of `defaults` that it has not set.
+        """Streams the function's response with `headers`, and with the headers of `defaults` that the response lacks.
 
         Raises `TimeoutError` if the response does not start in time.
         """

@@ -1,8 +1,8 @@
 """Identity-based connections: `NAME__fullyQualifiedNamespace`, `NAME__blobServiceUri` and others.
 
 A managed identity needs Azure. A connection to an emulator on this machine becomes the connection string of the
-emulators' development account; others are errors. Source: AzureComponentFactory and the client providers of the Service
-Bus and Storage extensions.
+emulators' development account. Other connections are errors. Source: AzureComponentFactory and the client providers of
+the Service Bus and Storage extensions.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _STORAGE = {
 def connection_by_identity(name: str, properties: Mapping[str, str], service: str) -> str:
     """Returns a connection string for `service`: `serviceBus`, `blob`, `queue` or `table`.
 
-    `properties` are the settings `NAME__property`, with property names in lower case. Raises `BindingError` if they do
-    not name an emulator on this machine.
+    `properties` are the settings `NAME__property`, with property names in lower case. Raises `BindingError` if the
+    properties do not name an emulator on this machine.
     """
     if service == "serviceBus":
         return _service_bus(name, properties)

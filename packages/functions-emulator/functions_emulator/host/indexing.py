@@ -1,8 +1,8 @@
-"""Finds the functions of an app: imports its `function_app.py` and reads the metadata that it declares.
+"""Finds the functions of an app. Imports its `function_app.py` and reads the metadata that this script declares.
 
 The setting PYTHON_SCRIPT_FILE_NAME names another script. The rules are those of the Python worker: one trigger per
-function, a parameter for every binding, a binding for every parameter, unique names. A function that cannot be served
-is left out, with a problem (docs/decisions/0007).
+function, a parameter for every binding, a binding for every parameter, unique names. If a function cannot be served, it
+is omitted, with a problem (docs/decisions/0007).
 """
 
 from __future__ import annotations

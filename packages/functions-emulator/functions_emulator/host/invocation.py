@@ -1,4 +1,4 @@
-"""One invocation of a function: its `func.Context`, its `func.Out` values, and the mark in its log lines."""
+"""One invocation of a function, with its `func.Context`, its `func.Out` values, and the mark in its log lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TraceState:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One run of a function; `directory` is the folder of the app."""
+    """One run of a function. `directory` is the folder of the app."""
 
     function: str
     directory: str
@@ -93,7 +93,7 @@ class OutValue(Out):  # type: ignore[type-arg]  # any value
 
 
 class InvocationFilter(logging.Filter):
-    """Adds `invocation` to every log record: function and invocation id, or `host`."""
+    """Adds `invocation` to every log record. The value is the function and the invocation id, or `host`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         invocation = current.get()

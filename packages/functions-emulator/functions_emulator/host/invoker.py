@@ -1,4 +1,4 @@
-"""Runs a function for a trigger: reads its inputs, calls it, writes its outputs, logs a failure."""
+"""Runs a function for a trigger. Reads the inputs, calls the function, writes the outputs, and logs a failure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OutputWriter(Protocol):
 
 
 class Invoker:
-    """`readers` and `writers` are by binding type. An `http` output is returned to the caller."""
+    """Runs functions. `readers` and `writers` are by binding type. An `http` output is returned to the caller."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""Reads JSON as Json.NET does with its defaults: a text that looks like a date becomes a date, and is written as one.
+"""Reads JSON as Json.NET does by default. A text in the form of a date becomes a date, and is written as a date.
 
-Source: JamesNK/Newtonsoft.Json, Src/Newtonsoft.Json/Utilities: DateTimeParser.cs, DateTimeUtils.cs. Left out: what
-Json.NET takes beside RFC 8259 (comments, single quotes, names without quotes) and dates as `/Date(0)/`.
+Source: JamesNK/Newtonsoft.Json, Src/Newtonsoft.Json/Utilities: DateTimeParser.cs, DateTimeUtils.cs. This module omits
+the syntax that Json.NET accepts in addition to RFC 8259 (comments, single quotes, names without quotes), and dates as
+`/Date(0)/`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _DATE = re.compile(
 
 
 def read(text: str) -> Any:
-    """Returns the value of a JSON text, with each date as Json.NET writes it; `None` for an empty text.
+    """Returns the value of a JSON text, with each date as Json.NET writes it, or `None` for an empty text.
 
     Raises `ValueError` if the text is not JSON.
     """

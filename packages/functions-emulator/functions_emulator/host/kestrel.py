@@ -1,8 +1,10 @@
 """Treats a request as Kestrel, the web server of Microsoft's host, does before the host gets the request.
 
-Limits the request line and the headers, refuses with a bare status, and decodes the path. Source: dotnet/aspnetcore,
-src/Servers/Kestrel/Core/src: KestrelServerLimits.cs, KestrelBadHttpRequestException.cs, and in Internal/Http
-Http1Connection.cs and PathNormalizer.cs; src/Shared/UrlDecoder/UrlDecoder.cs.
+Limits the request line and the headers, refuses a request with a bare status, and decodes the path.
+
+Source: dotnet/aspnetcore. The files in src/Servers/Kestrel/Core/src are KestrelServerLimits.cs,
+KestrelBadHttpRequestException.cs, Internal/Http/Http1Connection.cs and Internal/Http/PathNormalizer.cs. The decoder is
+src/Shared/UrlDecoder/UrlDecoder.cs.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ class _Connection(web.RequestHandler):
     _within_head = False
 
     def data_received(self, data: bytes) -> None:
-        """Changes the method to upper case. Kestrel takes a method in any case, and routes ignore case; aiohttp refuses
-        lower case.
+        """Changes the method to upper case. Kestrel accepts a method in any case, and routes ignore case. aiohttp
+        refuses lower case.
         """
         idle = self._waiter is not None and not self._waiter.done()
         if idle and not self._within_head and (method := _METHOD.match(data)):
@@ -89,7 +91,7 @@ class _Connection(web.RequestHandler):
 
 
 def refused(status: int) -> web.Response:
-    """Returns a response without a body, after which the connection is closed."""
+    """Returns a response without a body. The server closes the connection after this response."""
     response = web.Response(status=status, reason=_REASONS.get(status))
     response.force_close()
     return response

@@ -62,7 +62,8 @@ class Keys:
 
 
 def keys_of(file: Path | None, data_dir: Path | None) -> Keys:
-    """Returns the keys of a file, else of `keys.json` in the data folder, created with random ones, else random ones.
+    """Returns the keys of `file`. Without `file`, returns the keys of `keys.json` in the data folder, which is created
+    with random keys. Without a data folder, returns random keys.
 
     Raises `HostError`.
     """
@@ -109,7 +110,7 @@ def _checked(keys: Mapping[str, Any], *parents: str) -> Mapping[str, str]:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Creates a file that only its owner can read, atomically; a file that another host created first stays."""
+    """Creates a file that only its owner can read, atomically. Keeps a file that another host created first."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
     try:
         with open(descriptor, "w") as handle:

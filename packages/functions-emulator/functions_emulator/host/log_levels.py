@@ -30,13 +30,13 @@ _OWN = {"functions_emulator.durable": "Host.Triggers.DurableTask", "functions_em
 
 
 class LevelFilter(logging.Filter):
-    """Passes a record if the level of the longest matching category allows it."""
+    """Shows a record if the level of the longest matching category allows it."""
 
     def __init__(self, levels: Mapping[str, str]) -> None:
-        """Sets the levels of host.json by category; `default` is for every other category. Raises `HostError`.
+        """Sets the levels of host.json by category. `default` is for every other category. Raises `HostError`.
 
-        Without `default` all records that the loggers pass are shown. `default` does not apply to the host's own SDKs,
-        which are not Microsoft's: their records below WARNING are shown only if their category is named.
+        Without `default` the filter shows all records of the loggers. `default` does not apply to the host's own SDKs,
+        which are not Microsoft's. Their records below WARNING are shown only if their category is named.
         """
         super().__init__()
         self._levels = {"": logging.NOTSET, "azure.": logging.WARNING}

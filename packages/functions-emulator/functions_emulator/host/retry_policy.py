@@ -13,8 +13,9 @@ _MAX_INTERVAL_S = 3600.0
 
 
 def delays(policy: Mapping[str, Any] | None) -> list[float]:
-    """Returns seconds before each retry; empty without a policy. Raises `BindingError` for a policy that is not
-    valid."""
+    """Returns the seconds before each retry. The result is empty without a policy. Raises `BindingError` for an invalid
+    policy.
+    """
     if policy is None:
         return []
     try:

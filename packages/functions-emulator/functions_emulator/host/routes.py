@@ -1,7 +1,7 @@
 """Route templates as ASP.NET Core reads them: `v1/jobs/{jobId:int}`, `{jobId}:cancel`, `{id?}`, `{*rest}`.
 
-The first function by name whose template and methods match gets the request: Azure does not prefer the more specific
-template.
+The first function by name whose template and methods match gets the request, since Azure does not prefer the more
+specific template.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Template:
     bounds: tuple[tuple[str, str, str], ...]
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Returns the parameters of a path (decoded, without a leading slash), or `None` if it does not match."""
+        """Returns the parameters of a path (decoded, without a leading slash), or `None` if the path does not match."""
         match = self.pattern.fullmatch(path)
         if match is None:
             return None
@@ -120,7 +120,7 @@ def _in_bounds(value: str | None, check: str, argument: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A function with its template; no `methods` means any method."""
+    """A function with its template. Without `methods`, the route matches any method."""
 
     function: Function
     template: Template
@@ -135,7 +135,8 @@ class RouteTable:
         self.routes = tuple(_route(one, prefix) for one in sorted(functions, key=lambda one: one.name))
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-        """Returns the route and the parameters of a path; `None` also for a wrong method (docs/decisions/0012).
+        """Returns the route and the parameters of a path, or `None`. A wrong method also returns `None`
+        (docs/decisions/0012).
 
         The path is decoded, without a leading slash.
         """

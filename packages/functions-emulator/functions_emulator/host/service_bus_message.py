@@ -17,11 +17,11 @@ from functions_emulator.host.functions import Binding
 
 
 class UnreadableBatchError(Exception):
-    """a batch whose function cannot run, since one body does not become what the host asks for"""
+    """a batch whose function cannot run, since the type that the host requests does not match one body"""
 
 
 def body_of(message: ServiceBusReceivedMessage) -> bytes:
-    """Returns the bytes of the body; an AMQP value becomes its text."""
+    """Returns the bytes of the body. An AMQP value becomes its text."""
     if message.body_type is AmqpMessageBodyType.DATA:
         return b"".join(message.body)
     value = message.body
@@ -50,9 +50,9 @@ def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Bindin
 
     Without `dataType` the host requests `object[]` (GetRequestedType in GeneralScriptBindingProvider.cs of
     azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk). Json.NET
-    rewrites dates (azure-functions-python-worker issue 1401). With `string` an empty body is left out (ToRpcStringArray
-    in GrpcMessageConversionExtensions.cs of azure-functions-host), which the SDK's `_extract_messages` does not
-    survive.
+    rewrites dates (azure-functions-python-worker issue 1401). With `string` the host omits an empty body
+    (ToRpcStringArray in GrpcMessageConversionExtensions.cs of azure-functions-host), and then the SDK's
+    `_extract_messages` fails.
     """
     data_type = _data_type(trigger)
     converted = []

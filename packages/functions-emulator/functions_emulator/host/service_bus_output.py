@@ -1,4 +1,4 @@
-"""Service Bus outputs: the value of a function is sent as one message, a list as one message per item."""
+"""Service Bus outputs. The value of a function is sent as one message, and a list as one message for each item."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functions_emulator.host.settings import Settings
 
 
 class ServiceBusWriter:
-    """Keeps one sender per queue or topic; a sender that fails is replaced for the next message."""
+    """Keeps one sender for each queue or topic. Replaces a failed sender for the next message."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -1,4 +1,6 @@
-"""Service Bus triggers with sessions: several sessions at once, the messages of one session one after another."""
+"""Service Bus triggers with sessions. Several sessions are processed concurrently, and the messages of one session one
+after another.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ _RECEIVE_WAIT_S = 1.0
 
 
 class SessionTrigger:
-    """Serves up to `max_sessions` sessions. Closes a session that is idle for `idle_s`.
+    """Serves up to `max_sessions` sessions. Closes a session that is idle for `idle_s` seconds.
 
-    `invoke` runs the function and returns whether it succeeded.
+    `invoke` runs the function and returns `True` if it succeeded.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class SessionTrigger:
         await asyncio.gather(*(self._serve_sessions() for _ in range(self._max_sessions)))
 
     def stop(self) -> None:
-        """Accepts no more sessions; `run` ends after the current messages."""
+        """Accepts no more sessions. `run` ends after the current messages."""
         self._stopping = True
         for task in self._accepting:
             task.cancel()

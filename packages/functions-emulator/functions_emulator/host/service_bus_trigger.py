@@ -1,8 +1,9 @@
-"""Service Bus triggers: peek-lock; a function that returns completes the message, one that raises abandons it.
+"""Service Bus triggers in peek-lock mode. A function that returns completes the message. A function that raises an
+exception abandons the message.
 
-Each function has one receiver of the SDK. Two coroutines must not use a receiver concurrently: they wait for each
-other's frames (up to 0.2 s per settlement). So one coroutine owns the receiver. It interrupts a receive to settle
-messages and to renew locks.
+Each function has one receiver of the SDK. Two coroutines must not use a receiver concurrently, since they wait for each
+other's frames (up to 0.2 s per settlement). So one coroutine owns the receiver. This coroutine interrupts a receive to
+settle messages and to renew locks.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _INTERRUPT_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`extensions.serviceBus` of host.json. `max_renewal_s` 0: locks are not renewed."""
+    """`extensions.serviceBus` of host.json. If `max_renewal_s` is 0, locks are not renewed."""
 
     max_concurrent_calls: int
     max_renewal_s: float
@@ -61,7 +62,9 @@ class _InFlight:
 
 
 class ServiceBusTrigger:
-    """`invoke` runs the function with a `func.ServiceBusMessage` or a list, and returns whether it succeeded."""
+    """The trigger of one function. `invoke` runs the function with a `func.ServiceBusMessage` or a list, and returns
+    `True` if it succeeded.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class ServiceBusTrigger:
                 delay = min(delay * 2, _MAX_RETRY_S)
 
     def stop(self) -> None:
-        """Stops receiving; `run` ends when the messages in flight are settled."""
+        """Stops receiving. `run` ends after the messages in flight are completed or abandoned."""
         self._stopping = True
         self._wake.set()
 
@@ -245,7 +248,8 @@ def open_receiver(client: ServiceBusClient, function: Function, **options: Any) 
 
 
 def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
-    """Sets the interval at which the SDK listens on the connection by itself; the SDK has no option for that.
+    """Sets the interval at which the SDK listens on the connection without a call. The SDK has no option for this
+    interval.
 
     A message that arrives this way waits in a queue until the receive gets another frame. So the SDK must not listen
     during a receive.
@@ -259,7 +263,7 @@ async def call(
     many: bool,
     invoke: Callable[[Function, Any], Awaitable[bool]],
 ) -> bool:
-    """Runs the function with the message, or with the list if `many`; returns whether it succeeded."""
+    """Runs the function with the message, or with the list if `many`. Returns `True` if the function succeeded."""
     try:
         value = convert_batch(messages, function.trigger) if many else convert(messages[0], function.trigger)
     except UnreadableBatchError as error:

@@ -15,7 +15,7 @@ _NAME = re.compile(r"%([^%]+)%")
 
 
 class Settings:
-    """The settings by name; `:` in a name may be written `__`, as in .NET configuration."""
+    """The settings by name. `:` in a name may be written `__`, as in .NET configuration."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
@@ -30,7 +30,7 @@ class Settings:
         return (self.get(name) or "").lower() == "true"
 
     def disabled(self, function: str) -> bool:
-        """Returns True if `AzureWebJobs.NAME.Disabled` switches a function off; the dots may be written `_` or `__`."""
+        """Returns True if `AzureWebJobs.NAME.Disabled` disables a function. The dots may be written `_` or `__`."""
         values = (self.get(f"AzureWebJobs{dot}{function}{dot}Disabled") for dot in (".", "_", "__"))
         return any((value or "").lower() in ("true", "1") for value in values)
 
@@ -46,8 +46,8 @@ class Settings:
         return _NAME.sub(value, text)
 
     def whole(self, text: str) -> str:
-        """Returns the value of the setting if `text` is `%NAME%` and it exists; else `text`. Durable reads `hubName`
-        this way.
+        """Returns the value of the setting if `text` is `%NAME%` and the setting exists, else `text`. Durable reads
+        `hubName` this way.
         """
         name = _NAME.fullmatch(text)
         return (self.get(name[1]) if name else None) or text
@@ -56,8 +56,8 @@ class Settings:
         """Returns the connection string for the `connection` of a binding.
 
         `service` is `serviceBus`, `blob`, `queue` or `table`. The order is that of the WebJobs SDK
-        (GetWebJobsConnectionSection): with its prefix first, connection strings before settings. Raises `BindingError`
-        if there is none.
+        (GetWebJobsConnectionSection): names with its prefix before other names, and connection strings before settings.
+        Raises `BindingError` if neither exists.
         """
         for candidate in (f"AzureWebJobs{name}", name):
             for key in (f"ConnectionStrings:{candidate}", candidate):
@@ -81,7 +81,7 @@ class Settings:
 def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = None) -> Settings:
     """Reads `local.settings.json` and adds its settings that the environment lacks, as Core Tools does.
 
-    Raises `HostError` if the file is not valid.
+    Raises `HostError` if the file is invalid.
     """
     target = os.environ if environment is None else environment
     path = app_dir / "local.settings.json"

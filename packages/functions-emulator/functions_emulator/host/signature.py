@@ -1,7 +1,7 @@
 """The rules of the Python worker for the parameters and annotations of a function.
 
-Source: functions.Registry of azure-functions-python-worker. The worker refuses the whole app for one such mistake; this
-host leaves out the function alone (docs/decisions/0007).
+Source: functions.Registry of azure-functions-python-worker. The worker refuses the whole app for one such mistake. This
+host omits only the function with the mistake (docs/decisions/0007).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AnnotationRules:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The facts that the host needs to call a function; the fields are those of `Function`."""
+    """The facts that the host needs to call a function. The fields are those of `Function`."""
 
     takes_context: bool
     plain_inputs: Mapping[str, type]
@@ -37,7 +37,8 @@ class Signature:
 
 
 def read_signature(call: Any, bindings: Sequence[Binding], http: AnnotationRules | None) -> Signature:
-    """Checks a function against its bindings; `http` are the rules of an HTTP extension, if the app uses one.
+    """Checks a function against its bindings. `http` are the rules of an HTTP extension, if the app uses such an
+    extension.
 
     Raises `WorkerRefusesError`.
     """

@@ -1,8 +1,8 @@
 """Blob triggers, inputs and outputs.
 
-The trigger lists its container every second, as the extension does less often without Event Grid. The blobs that it has
-handled (name and ETag) are kept in the host's store. A blob that fails `poisonBlobThreshold` times is not tried again;
-a message goes to `webjobs-blobtrigger-poison`.
+The trigger lists its container every second. The extension without Event Grid does so less often. The host's store
+retains the name and ETag of each handled blob. A blob that fails `poisonBlobThreshold` times is not tried again, and a
+message goes to `webjobs-blobtrigger-poison`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _SCAN_INTERVAL_S = 1.0
 
 
 class BlobTrigger:
-    """`invoke` runs the function with an `InputStream` and the binding data, and returns whether it succeeded."""
+    """A blob trigger. `invoke` runs the function with an `InputStream` and the binding data, and returns `True` if it
+    succeeded.
+    """
 
     def __init__(
         self,
@@ -151,7 +153,7 @@ class BlobStorage:
                 await blob.upload_blob(content, overwrite=True)
 
     async def close(self) -> None:
-        """Does nothing: no connection is kept open."""
+        """Does nothing, since no connection stays open."""
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Storage queue triggers and outputs, by the rules of the Functions extension.
 
-A message is hidden while its function runs. Success deletes it, failure makes it visible again, and after
-`maxDequeueCount` failures it goes to `{queue}-poison`.
+A message is hidden while its function runs. Success deletes the message, and failure makes the message visible again.
+After `maxDequeueCount` failures the message goes to `{queue}-poison`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIRST_POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """`extensions.queues` of host.json; times are in seconds."""
+    """`extensions.queues` of host.json. Times are in seconds."""
 
     batch_size: int
     max_dequeue_count: int
@@ -44,7 +44,9 @@ class QueueOptions:
 
 
 class QueueTrigger:
-    """`invoke` runs the function with a `func.QueueMessage` and the binding data, and returns whether it succeeded."""
+    """A queue trigger. `invoke` runs the function with a `func.QueueMessage` and the binding data, and returns `True`
+    if it succeeded.
+    """
 
     def __init__(
         self,
@@ -138,7 +140,7 @@ class QueueTrigger:
 
 
 async def send(queue: QueueClient, content: str) -> None:
-    """Sends a message; creates the queue if it does not exist."""
+    """Sends a message. Creates the queue if the queue does not exist."""
     try:
         await queue.send_message(content)
     except ResourceNotFoundError:
@@ -148,7 +150,7 @@ async def send(queue: QueueClient, content: str) -> None:
 
 
 class QueueWriter:
-    """Queue outputs: a text, bytes, a `func.QueueMessage`, or a list of them."""
+    """Queue outputs. A value is a text, bytes, a `func.QueueMessage`, or a list of these."""
 
     def __init__(self, settings: Settings, *, encode: bool) -> None:
         self._settings = settings

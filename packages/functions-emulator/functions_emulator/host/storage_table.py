@@ -1,4 +1,4 @@
-"""Table inputs (one entity, or a query) and outputs (one entity, or a list of them), as JSON texts."""
+"""Table inputs (one entity, or a query) and outputs (one entity, or a list of entities), as JSON texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TableStorage:
         return TableClient.from_connection_string(self._settings.connection(binding.connection, binding.service), table)
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str | None:
-        """Returns the entity of a row key, or `None`; without a row key, the entities that the filter selects."""
+        """Returns the entity of a row key, or `None`. Without a row key, returns the entities of the filter."""
         partition = fill(binding.text("partitionKey") or "", trigger_data)
         row = fill(binding.text("rowKey") or "", trigger_data)
         async with self._open(binding, trigger_data) as table:
@@ -54,7 +54,7 @@ class TableStorage:
         return " and ".join(parts)
 
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
-        """Inserts entities; the binding's keys complete an entity without keys. An entity that exists is an error."""
+        """Inserts entities. The binding's keys complete an entity without keys. An entity that exists is an error."""
         parsed = json.loads(value) if isinstance(value, str | bytes) else value
         async with self._open(binding, trigger_data) as table:
             keys = {

@@ -10,11 +10,13 @@ UNLIMITED = -1
 
 
 class TooManyRequestsError(Exception):
-    """too many requests are outstanding"""
+    """the maximum number of outstanding requests is reached"""
 
 
 class RequestThrottle:
-    """An async context manager around a request. Raises `TooManyRequestsError` if too many are outstanding."""
+    """An async context manager around a request. Raises `TooManyRequestsError` if the maximum number of outstanding
+    requests is reached.
+    """
 
     def __init__(self, max_concurrent: int, max_outstanding: int) -> None:
         self._slots = asyncio.Semaphore(max_concurrent) if max_concurrent != UNLIMITED else None

@@ -1,4 +1,6 @@
-"""Timer triggers: run at each occurrence, and once after occurrences that were missed while the host was down."""
+"""Timer triggers. A timer runs at each occurrence, and once after occurrences that the host missed while it was
+down.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ _MONITORED_FROM = timedelta(minutes=1)
 
 
 class TimerTrigger:
-    """`invoke` runs the function with a `TimerRequest`, one run at a time.
+    """A timer trigger. `invoke` runs the function with a `TimerRequest`, one run at a time.
 
-    With `useMonitor` the last and the next occurrence are kept in the store, so that a missed one runs late. It is the
-    default for intervals of a minute and more.
+    With `useMonitor` the store retains the last and the next occurrence, so that a missed occurrence runs late.
+    `useMonitor` is the default for intervals of a minute and more.
     """
 
     def __init__(
@@ -57,9 +59,7 @@ class TimerTrigger:
         return self._schedule.next_after(first) - first
 
     async def run(self) -> None:
-        """Runs until cancelled. Only an occurrence that was missed before is past due (`HandleTimerEvent` in
-        TimerListener.cs).
-        """
+        """Runs until cancelled. Only a missed occurrence is past due (`HandleTimerEvent` in TimerListener.cs)."""
         state = self._store.state(self._key) if self._monitored else None
         now = self._clock.now()
         due = parse_stamp(state["Next"]) if state else self._schedule.next_after(now)

@@ -1,7 +1,7 @@
-"""The virtual clock, which an admin request advances: hours of timers pass in seconds, in the order of the timers.
+"""The virtual clock, which an admin request advances. Hours of timers pass in seconds, in the order of the timers.
 
-Between advances the clock runs as the machine's does, because SDKs measure their waits with it. `time-machine` shifts
-`datetime.now` and `time.time` of the whole process, so the app sees the same time.
+Between advances the clock runs as the machine's clock does, because SDKs measure their waits with it. `time-machine`
+shifts `datetime.now` and `time.time` of the whole process, so the app sees the same time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 class ShiftedClock:
-    """The machine's time plus a shift, which is kept in the store."""
+    """The machine's time plus a shift, which the store retains."""
 
     def __init__(self, store: Store) -> None:
         try:
@@ -76,7 +76,7 @@ class ShiftedClock:
 
 
 class VirtualTime:
-    """Advances the clock. `wake_times` returns the instants of timers, `is_idle` whether no work is running."""
+    """Advances the clock. `wake_times` returns the times of timers. `is_idle` returns `True` if no work is running."""
 
     def __init__(
         self, clock: ShiftedClock, wake_times: Callable[[], Iterable[datetime]], is_idle: Callable[[], bool]
@@ -91,7 +91,7 @@ class VirtualTime:
         return self._clock.now()
 
     async def advance(self, by: timedelta, bus_admin: str | None = None) -> None:
-        """Advances by `by`, from timer to timer. After each step it waits until the host is idle.
+        """Advances by `by`, from timer to timer. After each step the method waits until the host is idle.
 
         `bus_admin` is the URL of the admin API of a bus. The bus advances first in each step, so that no lock or
         message is older here than in the bus. Raises `ValueError` if the bus refuses.

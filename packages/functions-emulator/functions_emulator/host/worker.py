@@ -1,12 +1,12 @@
 """Runs the functions of the app by the rules of the Python worker: `async` functions on one loop, others in a pool.
 
-The loop runs in a thread of its own. A function that blocks it stops the other functions of the app, as on Azure, but
-not the host, which reports the function.
+The loop runs in a separate thread. A function that blocks the loop stops the other functions of the app, as on Azure,
+but not the host, which reports the function.
 
 As in Microsoft's worker nothing refers to the task of a running invocation (azure_functions_worker/dispatcher.py,
 `__poll_grpc`), and asyncio refers to tasks weakly. A task that waits for an object that only the task itself
-references, such as its own stream without a timer, is garbage. Once it is collected, its invocation ends by
-`functionTimeout` (azure-functions-python-worker issue 1800, azure-functions-durable-python issue 567).
+references, such as its own stream without a timer, is garbage. After Python has collected the task, its invocation ends
+by `functionTimeout` (azure-functions-python-worker issue 1800, azure-functions-durable-python issue 567).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Worker:
     """The event loop and the thread pool of the app's code."""
 
     def __init__(self, function_timeout_s: float) -> None:
-        """Sets the timeout; infinity: no timeout."""
+        """Sets the timeout in seconds. Infinity means no timeout."""
         self._timeout = min(function_timeout_s, _NO_TIMEOUT_S)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
@@ -109,7 +109,9 @@ class Worker:
             self._running.pop(invocation.id, None)
 
     async def call_batch(self, runs: Sequence[tuple[Function, Mapping[str, Any], Invocation]]) -> list[Any]:
-        """Runs sync functions one after another in one thread; returns a value or a `FunctionFailedError` for each."""
+        """Runs sync functions one after another in one thread. Returns a value or a `FunctionFailedError` for each
+        function.
+        """
 
         def run_batch() -> list[Any]:
             results: list[Any] = []
@@ -213,7 +215,7 @@ class Worker:
 
 
 def _thread_count() -> int | None:
-    """Returns `PYTHON_THREADPOOL_THREAD_COUNT`; `None`, Python's default, if its value is not valid."""
+    """Returns `PYTHON_THREADPOOL_THREAD_COUNT`, or `None`, which is Python's default, if the value is invalid."""
     setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     if setting and not (setting.isdigit() and int(setting) > 0):
         _LOG.warning(

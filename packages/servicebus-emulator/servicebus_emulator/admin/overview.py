@@ -25,7 +25,8 @@ td.dead { color: #c33; color: light-dark(#b22, #f77); font-weight: 600; }
 def counts(broker: Broker) -> dict[str, dict[str, int]]:
     """Returns counts of every queue and subscription by path.
 
-    `active` includes locked messages; `enqueued` is the last sequence number, the count of all messages so far.
+    `active` includes locked messages. `enqueued` is the last sequence number, which is the number of all messages so
+    far.
     """
     counts_by_path = {}
     for destination in broker.destinations.values():
