@@ -23,7 +23,7 @@ class CbsTokens:
     def authenticate(self, mechanism: str, response: bytes) -> bool:
         """Returns True if the SASL mechanism authenticates the client.
 
-        PLAIN has the key itself; after any other mechanism the client needs tokens.
+        PLAIN has the key itself. After any other mechanism the client needs tokens.
         """
         if mechanism == "PLAIN" and self._key is not None:
             self._trusted = check_plain(response, self._key)
@@ -31,7 +31,7 @@ class CbsTokens:
         return True
 
     def handle(self, request: Request) -> bytes:
-        """Checks a token and keeps it. The keys of the reply are hyphenated, unlike those of `$management`."""
+        """Checks a token and stores it. The keys of the reply are hyphenated, unlike those of `$management`."""
         if request.application.get("operation") != "put-token":
             return self._reply(request, 400, "The operation must be put-token.")
         if self._key is not None:
@@ -58,7 +58,7 @@ class CbsTokens:
         return any(grant.covers(key) for grant in self._grants)
 
     def next_expiry_ms(self) -> int | None:
-        """Returns the time when the next token expires, in Unix milliseconds; None without tokens."""
+        """Returns the time when the next token expires, in Unix milliseconds, or None without tokens."""
         return min((grant.until_ms for grant in self._grants), default=None)
 
     def _reply(self, request: Request, status: int, description: str) -> bytes:

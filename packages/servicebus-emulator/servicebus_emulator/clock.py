@@ -21,7 +21,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000 + self._ahead_ms
 
     def advance(self, ms: int) -> None:
-        """Moves the time forward by `ms`. Raises ValueError if it is negative."""
+        """Moves the time forward by `ms`. Raises ValueError if `ms` is negative."""
         if ms < 0:
             raise ValueError("the clock can only be advanced")
         self._ahead_ms += ms

@@ -1,4 +1,6 @@
-"""The options of the `servicebus-emulator` command (`python -m emulator bus`), which imports the program later."""
+"""The options of the `servicebus-emulator` command (`python -m emulator bus`). The command imports the program only
+when it runs.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C. Returns the exit code: 1 if the program cannot start or its store fails."""
+    """Serves until SIGTERM or Ctrl-C. Returns the exit code: 0, or 1 if the program cannot start or its store fails."""
     from servicebus_emulator.program import run as run_program
 
     return run_program(args)

@@ -1,6 +1,6 @@
 """Reads the official emulator's `Config.json`. Refuses an unknown property, with its name.
 
-A subscription without rules gets the rule `$Default`, which selects every message; configured rules replace it.
+A subscription without rules gets the rule `$Default`, which selects every message. Configured rules replace `$Default`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ NEVER = "P10675199DT2H48M5.4775807S"
 
 
 def parse_duration(text: str) -> int | None:
-    """Returns the duration in milliseconds, None for never. Raises ValueError for any other text."""
+    """Returns the duration in milliseconds, or None for never. Raises ValueError for any other text."""
     match = _PATTERN.fullmatch(text)
     if match is None or text in ("P", "PT") or text.endswith("T"):
         raise ValueError(f"'{text}' is not an ISO 8601 duration such as PT5M")
@@ -23,7 +23,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def format_duration(ms: int | None) -> str:
-    """Returns the shortest text of a duration in milliseconds; None is never."""
+    """Returns the shortest text of a duration in milliseconds. None means never."""
     if ms is None:
         return NEVER
     days, rest = divmod(ms, 86_400_000)

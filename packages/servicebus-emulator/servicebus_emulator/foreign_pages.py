@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
-    """Returns the reason why a request with these headers is refused, as one line; None if the request is allowed.
+    """Returns the reason why a request with these headers is refused, as one line, or None if the request is allowed.
 
-    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`; the origin of a page must
+    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`. The origin of a page must
     match.
     """
     if host is not None and not _is_ours(host, names):

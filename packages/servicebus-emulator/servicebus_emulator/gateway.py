@@ -59,7 +59,7 @@ _MAX_UNSENT_BYTES = 1024 * 1024
 
 
 def entity_path(address: str) -> str:
-    """Returns the entity's path in the address of a link; the Python SDK sends a whole URL."""
+    """Returns the entity's path in the address of a link. The Python SDK sends a whole URL."""
     if "://" in address:
         address = urlsplit(address).path
     return unquote(address).strip("/")
@@ -144,7 +144,9 @@ class Gateway:
     # Links that the broker detaches
 
     def detach(self, path: str | None = None) -> int:
-        """Detaches the links to an entity (None means all), as Azure does when it moves one. Returns their number."""
+        """Detaches the links to an entity (None means all), as Azure does when it moves an entity. Returns the number
+        of links.
+        """
         links = [(link, entity) for link, entity in self._entity_links() if link.accepted]
         matching = [link for link, entity in links if path is None or entity.lower() == path.lower()]
         for link in matching:
@@ -192,11 +194,11 @@ class Gateway:
     # Flow of bytes
 
     def pause(self) -> None:
-        """Stops messages: the buffer of the transport is full."""
+        """Stops messages, because the buffer of the transport is full."""
         self._paused = True
 
     def resume(self) -> None:
-        """Sends messages again: the buffer of the transport has room."""
+        """Sends messages again, because the buffer of the transport has room."""
         self._paused = False
         self.catch_up()
 
@@ -207,7 +209,7 @@ class Gateway:
         return is_behind
 
     def catch_up(self) -> None:
-        """Resumes the paused receivers once the client has read enough."""
+        """Resumes the paused receivers if the client is no longer behind."""
         if self._was_behind and not self.is_behind():
             self._was_behind = False
             self._resume()
@@ -221,10 +223,12 @@ class Gateway:
     def serve(self, link: OutgoingLink) -> None:
         """Sends the waiting output of a link within its credit, the session's window and the client's reading.
 
-        Links share a window: one that was served comes last when the window opens again. The reply to a drain follows
-        the last frame of a begun delivery (AMQP 1.0 part 2, 2.6.7). A closed window does not delay the reply: the
-        credit goes back, and the messages stay in the queue. The JavaScript SDK closes a link whose drain takes longer
-        than 200 ms, and the window may be closed because that client has not settled.
+        Links share a window, so a served link comes last when the window opens again. The reply to a drain follows the
+        last frame of a begun delivery (AMQP 1.0 part 2, 2.6.7).
+
+        A closed window does not delay this reply. The drain consumes the credit, and the messages stay in the queue.
+        The JavaScript SDK closes a link whose drain takes longer than 200 ms, and the window may be closed because that
+        client has not settled.
         """
         consumer = self._consumers.get(link)
         if consumer is not None:

@@ -32,7 +32,9 @@ class Listener:
         self._socket: socket.socket | None = None
 
     async def open(self, host: str, port: int) -> int:
-        """Starts to listen. Returns the port, a free one if `port` is 0. Raises ListenError if the port is taken."""
+        """Starts to listen. Returns the port, which is a free port if `port` is 0. Raises ListenError if the port is in
+        use.
+        """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listening = socket.create_server((host, port), family=family, backlog=1024)

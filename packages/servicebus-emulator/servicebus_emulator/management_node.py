@@ -1,4 +1,4 @@
-"""The `$management` node of an entity: a request has a map, its reply a status and a map.
+"""The `$management` node of an entity. A request has a map, and its reply has a status and a map.
 
 Operation names, keys and status codes are those of the SDKs (Microsoft, "AMQP 1.0 in Microsoft Azure Service Bus:
 request-response-based operations").
@@ -47,7 +47,7 @@ MAX_PEEK_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Status and body of the reply to a request."""
+    """The status and the body of the reply to a request."""
 
     status: int = 200
     body: Mapping[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Reply:
     description: str = "OK"
 
     def encode(self, request: Request) -> bytes:
-        """Returns the reply as a message; its correlation id is the request's message id, of the same type."""
+        """Returns the reply as a message. Its correlation id is the request's message id, of the same type."""
         application: dict[str, Any] = {"statusCode": Int(self.status), "statusDescription": self.description}
         if self.condition is not None:
             application["errorCondition"] = Symbol(self.condition)

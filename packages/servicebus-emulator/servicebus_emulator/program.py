@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs until SIGTERM or SIGINT; returns the exit code."""
+    """Runs until SIGTERM or SIGINT. Returns the exit code."""
     logging.basicConfig(
         level=args.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )

@@ -1,4 +1,4 @@
-"""Links on which a client receives: each is a consumer of a queue, or of one session of a session queue.
+"""Links on which a client receives. Each link is a consumer of a queue, or of one session of a session queue.
 
 Message annotations follow Microsoft's "AMQP 1.0 in Azure Service Bus and Event Hubs protocol guide". The filter and the
 properties of session links are those that the SDKs send and read.
@@ -59,9 +59,9 @@ class Peer(Protocol):
     """The client at the other end of a link."""
 
     def is_behind(self) -> bool:
-        """Returns True if the client reads too slowly for more messages now.
+        """Returns True if the client must read some of its unsent output before it gets more messages.
 
-        When the client reads again, the gateway calls `LinkConsumer.request_messages`.
+        When the client has read this output, the gateway calls `LinkConsumer.request_messages`.
         """
 
     def serve(self, link: OutgoingLink) -> None:
@@ -82,7 +82,7 @@ class LinkConsumer:
         return 0 if self.link.closed or self._peer.is_behind() else self.link.usable_credit
 
     def request_messages(self) -> None:
-        """Requests messages from the queue: the link has new credit, or is no longer paused."""
+        """Requests messages from the queue, because the link has new credit or is no longer paused."""
         self.queue.request_messages(self)
 
     def deliver(self, message: Message) -> None:
@@ -90,7 +90,7 @@ class LinkConsumer:
         self.link.transfer(tag, render(message), settled=self.settles_on_send)
 
     def closed(self) -> None:
-        """Removes the consumer from its queue: the link is detached."""
+        """Removes the consumer from its queue, because the link is detached."""
         self.queue.remove_consumer(self)
 
 
@@ -100,9 +100,9 @@ def has_session_filter(source: Any) -> bool:
 
 
 def session_filter(source: Any) -> str | None:
-    """Returns the id of the session that a link's source requests; None for any session.
+    """Returns the id of the session that a link's source requests, or None for any session.
 
-    InvalidRequest if it requests no session.
+    Raises InvalidRequest if the source requests no session.
     """
     if not has_session_filter(source):
         raise InvalidRequest(
@@ -117,7 +117,7 @@ def session_filter(source: Any) -> str | None:
 
 
 class SessionConsumer(LinkConsumer):
-    """A link on a session queue: waits for a session, consumes its messages, and ends with its lock."""
+    """A link on a session queue, which waits for a session, consumes its messages, and ends with its lock."""
 
     def __init__(self, link: OutgoingLink, queue: SessionQueue, peer: Peer, timers: Timers, clock: Clock) -> None:
         super().__init__(link, queue, peer)
@@ -131,8 +131,8 @@ class SessionConsumer(LinkConsumer):
     def open(self, session_id: str | None) -> None:
         """Attaches the link when it has the lock of a session.
 
-        None waits for any session with messages, as long as the link's timeout. A session with an id is locked now;
-        SessionCannotBeLocked if another receiver has it.
+        If `session_id` is None, the link waits for any session with messages, at most for the link's timeout. Otherwise
+        locks the session immediately, or raises SessionCannotBeLocked if another receiver has the session.
         """
         if session_id is not None:
             self._granted(self._queue.lock(session_id, self))

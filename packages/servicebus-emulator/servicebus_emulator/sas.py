@@ -15,7 +15,7 @@ _PREFIX = "SharedAccessSignature "
 
 @dataclass(frozen=True, slots=True)
 class SasKey:
-    """The key that signs tokens; `name` is the name of its policy."""
+    """The key that signs tokens. `name` is the name of its policy."""
 
     name: str
     secret: str
@@ -69,7 +69,7 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 def resource_path(resource: str) -> str:
-    """Returns the path of a resource URI in lower case; "" is the whole namespace."""
+    """Returns the path of a resource URI in lower case. "" is the whole namespace."""
     path = urlsplit(resource).path if "://" in resource else resource
     return path.strip("/").lower()
 

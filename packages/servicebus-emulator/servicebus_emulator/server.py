@@ -54,7 +54,7 @@ class Liveness:
         self._received_at_s = now_s
 
     def timeout_reason(self, now_s: float) -> str | None:
-        """Returns the reason to close the connection now; None if the connection may stay open."""
+        """Returns the reason to close the connection now, or None if the connection may stay open."""
         timeouts = self._timeouts
         if not self.is_open and now_s - self._connected_at_s >= timeouts.handshake_timeout_s:
             return f"not open after {timeouts.handshake_timeout_s:g} s"
@@ -113,7 +113,7 @@ class BusServer:
         return await self._listener.open(host, port)
 
     async def close(self) -> None:
-        """Closes the listener and all connections; waits up to a second until the last bytes are sent."""
+        """Closes the listener and all connections. Waits up to a second until the last bytes are sent."""
         await self._listener.close()
         for client in list(self.clients):
             client.connection.close("amqp:connection:forced", "The broker is shutting down.")
@@ -269,7 +269,7 @@ class Client(asyncio.Protocol):
             self.gateway.handle_events()
 
     def write(self) -> None:
-        """Sends the pending output; closes the transport when the connection is closed."""
+        """Sends the pending output. Closes the transport when the connection is closed."""
         data = self.connection.take_output()
         ends = self.connection.state is State.CLOSED
         if self._server.delay_s > 0:

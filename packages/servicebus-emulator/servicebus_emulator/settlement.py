@@ -7,7 +7,7 @@
 | defer       | modified, undeliverable-here | modified, undeliverable-here       |
 | dead-letter | rejected with an error       | rejected with an error             |
 
-`released` returns the message without counting a delivery; the Python SDK sends it for prefetched messages.
+`released` returns the message without counting a delivery. The Python SDK sends `released` for prefetched messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ NO_TRANSACTIONS = "Transactions are not supported by the emulator: send and sett
 
 
 def settle(queue: MessageQueue, token: uuid.UUID, outcome: Any) -> Body:
-    """Applies an outcome to the locked message. Returns the outcome to echo: the same, or `rejected` if it failed."""
+    """Applies an outcome to the locked message. Returns the outcome to echo, which is the same outcome, or `rejected`
+    if the operation failed.
+    """
     try:
         match outcome:
             case Accepted():

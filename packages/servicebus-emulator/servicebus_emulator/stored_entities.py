@@ -1,7 +1,7 @@
-"""Entities that the management API created, changed or deleted, kept in the store between runs.
+"""Entities that the management API created, changed or deleted. The store retains these entities between runs.
 
-A stored value is `created` or `changed`, a line break and the XML of the entity; None for a deleted entity. A topic
-that was `created` replaces a configured one and its subscriptions; a `changed` topic keeps the subscriptions.
+A stored value is `created` or `changed`, a line break and the XML of the entity, or None for a deleted entity. A topic
+that was `created` replaces a configured topic and its subscriptions. A `changed` topic keeps the subscriptions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NS = {"s": SERVICE_BUS}
 
 
 def store_entity(broker: Broker, destination: Destination, *, created: bool) -> None:
-    """Stores the present queue or topic; `created` is False for a change."""
+    """Stores the present queue or topic. `created` is False for a change."""
     entity = destination.entity
     if isinstance(entity, Topic):
         xml = feeds.write_description("TopicDescription", fields.write(fields.TOPIC, entity.description))
@@ -47,7 +47,7 @@ def store_subscription(broker: Broker, subscription: Subscription) -> None:
 
 
 def set_rules(broker: Broker, topic_name: str, subscription: Subscription, rules: Iterable[RuleDescription]) -> None:
-    """Replaces and stores the rules of a subscription; the messages in its queue stay."""
+    """Replaces and stores the rules of a subscription. The messages in its queue stay."""
     broker.change_subscription(topic_name, replace(subscription.description, rules=tuple(rules)))
     store_subscription(broker, subscription)
 

@@ -4,7 +4,7 @@ POST /faults with one of
     {"fault": "drop-connections", "entity": NAME?}            drops all connections, or all with a link to the entity
     {"fault": "detach-links", "entity": NAME?}                detaches links with amqp:link:detach-forced
     {"fault": "delay", "ms": N}                               delays all output by N ms, until it is set to 0
-    {"fault": "refuse-sends", "entity": NAME, "ms": N}        refuses sends as a busy server does, for N ms
+    {"fault": "refuse-sends", "entity": NAME, "ms": N}        refuses sends for N ms, as a busy server does
     {"fault": "duplicate", "entity": NAME, "count": N}        delivers the next N completed messages once more
 DELETE /faults ends delays, refusals and duplicates.
 """

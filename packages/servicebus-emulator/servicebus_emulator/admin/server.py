@@ -52,7 +52,7 @@ class AdminServer:
         self._listeners: list[Listener] = []
 
     async def listen(self, host: str, port: int) -> int:
-        """Starts to serve on one more port and returns it."""
+        """Starts to serve on one more port and returns the port."""
         if self._runner.server is None:
             await self._runner.setup()
         server = self._runner.server

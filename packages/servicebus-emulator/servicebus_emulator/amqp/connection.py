@@ -1,4 +1,4 @@
-"""The server's end of an AMQP connection, without its socket: received bytes in, events and bytes to send out.
+"""The server's end of an AMQP connection, without its socket. Received bytes result in events and bytes to send.
 
     HEADER -> SASL -> AMQP_HEADER -> OPENING -> OPEN -> CLOSED
        `---------------------------^
@@ -91,7 +91,7 @@ class Connection:
             self._buffer.feed(data)
 
     def next_event(self) -> Event | None:
-        """Returns the next event; None until more bytes are received."""
+        """Returns the next event, or None until more bytes are received."""
         while not self._events:
             if self.state is State.CLOSED:
                 return None

@@ -50,7 +50,9 @@ def decode(data: bytes, pos: int = 0) -> tuple[Any, int]:
 
 
 def skip(data: bytes, pos: int) -> int:
-    """Returns the position after the value at `pos`; the high half of the format code gives the width (part 1, 1.6)."""
+    """Returns the position after the value at `pos`. The high half of the format code determines the width (part 1,
+    1.6).
+    """
     try:
         code = data[pos]
         if code == 0:

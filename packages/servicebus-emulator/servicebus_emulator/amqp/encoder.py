@@ -30,8 +30,9 @@ from servicebus_emulator.amqp.values import (
 
 
 def encode(value: Any) -> bytes:
-    """Returns the encoding of `value`. Raises KeyError for a type without an encoding, struct.error for a number out of
-    range."""
+    """Returns the encoding of `value`. Raises KeyError for a type without an encoding, and struct.error for a number
+    out of range.
+    """
     return _ENCODERS[type(value)](value)
 
 

@@ -1,10 +1,12 @@
-"""Errors of a peer, each with the AMQP error condition that it is sent (AMQP 1.0 part 2, 2.8.15 to 2.8.17)."""
+"""Errors of a peer, each with the AMQP error condition that the server sends to the peer (AMQP 1.0 part 2, 2.8.15 to
+2.8.17).
+"""
 
 from __future__ import annotations
 
 
 class AmqpError(Exception):
-    """The peer broke the protocol. The connection is closed with `condition`."""
+    """The peer broke the protocol. The server closes the connection with `condition`."""
 
     condition = "amqp:internal-error"
 

@@ -26,7 +26,9 @@ class LinkAttaching:
 
 @dataclass(frozen=True, slots=True)
 class MessageReceived:
-    """A whole message was received; the owner calls `link.settle(delivery_id, outcome)` unless it is settled."""
+    """A whole message was received. The owner calls `link.settle(delivery_id, outcome)`, unless the message is
+    settled.
+    """
 
     link: IncomingLink
     delivery_id: int
@@ -40,21 +42,21 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class CreditGranted:
-    """The peer changed the credit of a link on which it receives; with `link.drain` it expects a drain."""
+    """The peer changed the credit of a link on which it receives. With `link.drain` the peer expects a drain."""
 
     link: OutgoingLink
 
 
 @dataclass(frozen=True, slots=True)
 class WindowOpened:
-    """The peer's closed window of a session has opened again: the links of the session may send."""
+    """The peer's closed window of a session has opened again. The links of the session can send."""
 
     session: LinkSession
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettling:
-    """The peer sent an outcome for a delivery; if `settled`, it expects no reply."""
+    """The peer sent an outcome for a delivery. If `settled`, the peer expects no reply."""
 
     delivery: Delivery
     state: Any
@@ -70,9 +72,9 @@ class LinkDetached:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClosed:
-    """The connection is closed; the owner sends the remaining output and closes the transport.
+    """The connection is closed. The owner sends the remaining output and closes the transport.
 
-    `error` is the broker's reason for closing it; None without one.
+    `error` is the broker's reason for closing the connection, or None without a reason.
     """
 
     error: str | None

@@ -1,4 +1,4 @@
-"""Frames in a stream of bytes (AMQP 1.0 part 2, 2.3): eight-byte protocol headers, then length-prefixed frames."""
+"""Frames in a stream of bytes (AMQP 1.0 part 2, 2.3): an eight-byte protocol header, then length-prefixed frames."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class FrameBuffer:
         self._data += data
 
     def next_header(self) -> bytes | None:
-        """Returns the next eight bytes, None until they are complete. Raises FramingError if they cannot be a protocol
-        header."""
+        """Returns the next eight bytes, or None until these bytes are complete. Raises FramingError if the bytes cannot
+        be a protocol header.
+        """
         head = bytes(self._data[self._start : self._start + 8])
         if not head.startswith(b"AMQP"[: len(head)]):
             raise FramingError("the connection does not begin with an AMQP header")
@@ -51,8 +52,9 @@ class FrameBuffer:
         return head
 
     def next_frame(self) -> Frame | None:
-        """Returns the next frame, None until it is complete. Raises FramingError if its header is invalid or it is too
-        large."""
+        """Returns the next frame, or None until the frame is complete. Raises FramingError if the frame is too large or
+        its header is invalid.
+        """
         start, data = self._start, self._data
         if len(data) - start < _HEADER_BYTES:
             return None

@@ -48,7 +48,7 @@ class _Link:
         return self.attach.properties or {}
 
     def refuse(self, condition: str, description: str) -> None:
-        """Refuses the link: attaches it with null termini, then detaches it with the error (part 2, 2.6.3)."""
+        """Refuses the link. Attaches the link with null termini, then detaches it with the error (part 2, 2.6.3)."""
         null_source, null_target = None, None
         self.session.send(
             Attach(
@@ -141,12 +141,12 @@ class OutgoingLink(_Link):
 
     @property
     def settles_on_send(self) -> bool:
-        """Returns True if the peer requested settled messages: receive-and-delete."""
+        """Returns True if the peer requested settled messages (receive-and-delete)."""
         return self.attach.snd_settle_mode == 1
 
     @property
     def usable_credit(self) -> int:
-        """Returns the credit that can be used now: none while the peer's session window is closed."""
+        """Returns the credit that can be used now, which is zero while the peer's session window is closed."""
         return self.credit if self.session.window_is_open else 0
 
     @property
@@ -186,13 +186,13 @@ class OutgoingLink(_Link):
         self.session.send_flow(self.handle, self.delivery_count, 0, drain=True)
 
     def transfer(self, tag: bytes, payload: bytes, *, settled: bool, message_format: int = 0) -> Delivery | None:
-        """Sends a message with one credit. Returns its delivery, None if it is sent settled."""
+        """Sends a message with one credit. Returns its delivery, or None if the message is sent settled."""
         self.credit -= 1
         self.delivery_count = (self.delivery_count + 1) % _SEQUENCE
         return self.session.transfer(self, tag, payload, settled=settled, message_format=message_format)
 
 
 def address_of(terminus: Any) -> str:
-    """Returns the address of a source or target; empty when there is none."""
+    """Returns the address of a source or target. The result is empty if there is no address."""
     address = terminus.address if isinstance(terminus, Source | Target) else None
     return address if isinstance(address, str) else ""

@@ -1,6 +1,6 @@
-"""A message as its sender encoded it (AMQP 1.0 part 3, 3.2), split into sections; the bare message stays unchanged.
+"""A message as its sender encoded it (AMQP 1.0 part 3, 3.2), split into sections. The bare message stays unchanged.
 
-Properties and application properties are kept as bytes and decoded on demand: most messages are forwarded unchanged.
+Properties and application properties stay bytes and are decoded on demand, since most messages are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _BROKER_ANNOTATIONS = frozenset(
 def sections(data: bytes) -> list[tuple[int, int, int, int]]:
     """Returns the sections of an encoded message in their order: (code, start, start of the value, end).
 
-    Any order is accepted: pyamqp writes delivery annotations after the body. DecodeError for other bytes.
+    Accepts any order, since pyamqp writes delivery annotations after the body. Raises DecodeError for other bytes.
     """
     result = []
     pos, end = 0, len(data)
@@ -87,8 +87,9 @@ def sections(data: bytes) -> list[tuple[int, int, int, int]]:
 
 
 def split_batch(data: bytes) -> list[bytes]:
-    """Returns the messages in a batch (format 0x80013700), each a whole message in a data section; the envelope is
-    ignored."""
+    """Returns the messages in a batch (format 0x80013700), each of which is a whole message in a data section. Ignores
+    the envelope of the batch.
+    """
     messages = []
     for code, _, value, _ in sections(data):
         if code == DATA:
@@ -101,7 +102,7 @@ def split_batch(data: bytes) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class AmqpMessage:
-    """A `broker.message.Content`: header and annotations are decoded, the other sections kept as received."""
+    """A `broker.message.Content`. Header and annotations are decoded, and the other sections stay as received."""
 
     header: list[Any]
     annotations: dict[Any, Any]

@@ -352,7 +352,7 @@ def decode_body(data: bytes, pos: int = 0) -> tuple[Body, int]:
 
 
 def interpret(value: Any) -> Any:
-    """Returns the body of a described value; the value itself if its descriptor is unknown."""
+    """Returns the body of a described value, or the value itself if its descriptor is unknown."""
     if not isinstance(value, Described) or not isinstance(value.descriptor, int | str):
         return value
     kind = _BODIES.get(value.descriptor)

@@ -96,7 +96,7 @@ class Session:
         return any(entry[0] is link for entry in self._waiting)
 
     def forget(self, link: IncomingLink | OutgoingLink) -> None:
-        """Removes a link that the broker detached; its deliveries can no longer be settled through it."""
+        """Removes a link that the broker detached. The link can no longer settle its deliveries."""
         if self.links.get(link.handle) is link:
             self._detaching.add(link.handle)
             self._drop(link)
@@ -113,7 +113,7 @@ class Session:
             self._waiting = deque(remaining)
 
     def receive(self, body: Body, payload: bytes) -> Iterator[Event]:
-        """Handles a frame on this channel and yields its events. Raises AmqpError if it breaks the protocol."""
+        """Handles a frame on this channel and yields its events. Raises AmqpError if the frame breaks the protocol."""
         match body:
             case Transfer():
                 yield from self._receive_transfer(body, payload)
@@ -243,9 +243,9 @@ class Session:
     def transfer(
         self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool, message_format: int
     ) -> Delivery | None:
-        """Splits a message into frames; sends those that the peer's window allows and queues the rest.
+        """Splits a message into frames. Sends the frames that the peer's window allows, and queues the other frames.
 
-        The caller begins a delivery only while the window is open: frames of at most one delivery wait.
+        The caller begins a delivery only while the window is open. So the frames of at most one delivery wait.
         """
         delivery_id = self._next_delivery_id
         self._next_delivery_id = (delivery_id + 1) % _SEQUENCE

@@ -1,7 +1,8 @@
 """Python values that keep their AMQP type (AMQP 1.0 part 1, 1.6), so that a decoded value is encoded with its type.
 
-A plain `int` is an AMQP long, `float` a double, `str` a string, `bytes` binary; `bool`, `None`, `uuid.UUID`, `list` and
-`dict` stand for themselves. Every other type has a class here, whose values equal the plain values that they carry.
+A plain `int` is an AMQP long, `float` a double, `str` a string, and `bytes` binary. `bool`, `None`, `uuid.UUID`, `list`
+and `dict` are the same types in AMQP. Every other type has a class here, whose values equal the plain values that they
+carry.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ class Symbol(str):
 
 
 class Decimal32(bytes):
-    """IEEE 754 decimal32, its 4 bytes untouched."""
+    """IEEE 754 decimal32, as its 4 bytes."""
 
 
 class Decimal64(bytes):
-    """IEEE 754 decimal64, its 8 bytes untouched."""
+    """IEEE 754 decimal64, as its 8 bytes."""
 
 
 class Decimal128(bytes):
-    """IEEE 754 decimal128, its 16 bytes untouched."""
+    """IEEE 754 decimal128, as its 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,9 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Values of one type. `code` is the elements' format code; `descriptor` is set if they are described."""
+    """Values of one type. `code` is the format code of the elements. `descriptor` is set if the elements are
+    described.
+    """
 
     code: int
     items: tuple[Any, ...]

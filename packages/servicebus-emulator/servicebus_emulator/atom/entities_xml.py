@@ -80,8 +80,9 @@ def _checked(queue: QueueDescription) -> QueueDescription:
 
 
 def write(entity: MessageQueue | Topic, endpoint: str) -> str:
-    """Returns the description of a queue or topic with counts and times; `endpoint` precedes the names of other
-    entities."""
+    """Returns the description of a queue or topic with counts and times. `endpoint` precedes the names of other
+    entities.
+    """
     if isinstance(entity, Topic):
         texts = fields.write(fields.TOPIC, entity.description)
         texts["CreatedAt"] = feeds.instant(entity.created_at_ms)

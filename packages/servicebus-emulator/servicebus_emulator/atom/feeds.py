@@ -38,13 +38,13 @@ def texts_of(element: ElementTree.Element) -> dict[str, str]:
 
 
 def write_description(kind: str, texts: Mapping[str, str], extra: str = "") -> str:
-    """Returns a description element; `extra` is XML that follows the properties."""
+    """Returns a description element. `extra` is XML that follows the properties."""
     items = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in texts.items())
     return f'<{kind} xmlns="{SERVICE_BUS}" xmlns:i="{INSTANCE}">{items}{extra}</{kind}>'
 
 
 def entry(base: str, path: str, title: str, at: str, content: str, *, root: bool = True) -> str:
-    """Returns an entry; `base` and `path` make its id."""
+    """Returns an entry. `base` and `path` make its id."""
     namespace = f' xmlns="{_ATOM}"' if root else ""
     url = escape(f"{base}/{path}?api-version=2021-05")
     return (
@@ -55,7 +55,7 @@ def entry(base: str, path: str, title: str, at: str, content: str, *, root: bool
 
 
 def feed(base: str, path: str, title: str, at: str, entries: list[str], next_query: str | None = None) -> str:
-    """Returns a feed; `next_query` is the query of its next page."""
+    """Returns a feed. `next_query` is the query of its next page."""
     url = escape(f"{base}/{path}")
     links = f'<link rel="self" href="{url}"/>'
     if next_query is not None:

@@ -85,7 +85,9 @@ EXTRA_PROPERTIES: Mapping[str, str | None] = {
 
 
 def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Returns fields of a description from the texts of a request; InvalidRequest names an invalid property."""
+    """Returns fields of a description from the texts of a request. Raises InvalidRequest, which names an invalid
+    property.
+    """
     fields: dict[str, Any] = {}
     for item in properties:
         text = texts.get(item.name)
@@ -99,12 +101,14 @@ def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str
 
 
 def whole_megabytes(size_bytes: int) -> int:
-    """Returns a size without its rest of a megabyte, in bytes."""
+    """Returns a size in bytes, rounded down to whole megabytes."""
     return size_bytes // MEGABYTE * MEGABYTE
 
 
 def write(properties: tuple[Property, ...], description: Any, endpoint: str | None = None) -> dict[str, str]:
-    """Returns the properties of a description as texts; with an endpoint, it precedes the names of other entities."""
+    """Returns the properties of a description as texts. If `endpoint` is given, it precedes the names of other
+    entities.
+    """
     texts = {}
     for item in properties:
         value = getattr(description, item.field)

@@ -1,1 +1,3 @@
-"""The broker: entities, messages, locks and rules. No sockets, no AMQP; time comes from a clock."""
+"""The broker: entities, messages, locks and rules. The broker has no sockets and no AMQP, and reads the time from a
+clock.
+"""

@@ -133,7 +133,7 @@ class Broker:
     # Changes by the administrator
 
     def change_queue(self, description: QueueDescription) -> None:
-        """Changes the properties of a queue; the caller checks those that cannot be changed."""
+        """Changes the properties of a queue. The caller checks properties that cannot be changed."""
         destination = self.destination(description.name)
         assert isinstance(destination.entity, MessageQueue)
         self._change(destination.entity, description)
@@ -194,7 +194,7 @@ class Broker:
     # Restart
 
     def restore(self, decode: Callable[[bytes], Content]) -> int:
-        """Loads what the store holds for the existing entities. Returns the number of messages."""
+        """Loads the stored data of the existing entities. Returns the number of messages."""
         count = 0
         for row in self.store.messages():
             message = _message(row, decode)

@@ -1,7 +1,7 @@
 """Descriptions of entities: immutable values from the configuration or the management API.
 
-Durations are whole milliseconds; None is "never" or "without end". Defaults are those of Azure for new entities, except
-that idle entities are not deleted.
+Durations are whole milliseconds. None means "never" or "without end". Defaults are those of Azure for new entities,
+except that idle entities are not deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ExtraProperties = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class RuleDescription:
-    """A rule of a subscription: selects messages, and may change the copies."""
+    """A rule of a subscription, which selects messages and may change the copies."""
 
     name: str
     filter: Filter = field(default_factory=TrueFilter)

@@ -59,7 +59,7 @@ class Consumer(Protocol):
 
 
 class EntityMessages:
-    """The messages of one entity by sequence number, and their size; removal deletes a message from the store too."""
+    """The messages of one entity by sequence number, and their size. Removal deletes a message from the store too."""
 
     def __init__(self, path: str, environment: Environment) -> None:
         self.path = path
@@ -92,9 +92,10 @@ class EntityMessages:
         self._env.store.delete(self.path, message.sequence_number)
 
     def delete_batch(self, before_ms: int, count: int, session_id: str | None = None) -> int:
-        """Removes the oldest active, unlocked messages that were enqueued before a time; of one session if given.
+        """Removes the oldest active, unlocked messages that were enqueued before a time. If `session_id` is given,
+        removes messages of that session only.
 
-        Returns their number.
+        Returns the number of removed messages.
         """
         numbers = [
             number
@@ -113,7 +114,9 @@ class EntityMessages:
 def first_of(
     messages: Mapping[int, Message], from_sequence_number: int, count: int, session_id: str | None
 ) -> list[Message]:
-    """Returns the first messages from a sequence number on; of one session if given."""
+    """Returns the first messages from a sequence number on. If `session_id` is given, returns messages of that session
+    only.
+    """
     numbers = (
         number
         for number, message in messages.items()

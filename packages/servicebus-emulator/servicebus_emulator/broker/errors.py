@@ -38,7 +38,7 @@ class EntityNotFound(BusError):
 
 
 class MessageNotFound(BusError):
-    """No message with this sequence number, in the requested state."""
+    """No message has this sequence number and the requested state."""
 
     condition = "com.microsoft:message-not-found"
     status = 404
@@ -87,7 +87,7 @@ class InvalidRequest(BusError):
 
 
 class NotImplementedHere(BusError):
-    """Azure may offer this; the emulator does not."""
+    """The emulator does not support this operation. Azure may support it."""
 
     condition = "amqp:not-implemented"
     status = 501
@@ -115,7 +115,7 @@ class ServerBusy(BusError):
 
 
 class TopicPartNotFound(BusError):
-    """No subscription or rule of this name, for the management API."""
+    """The topic has no subscription or rule of this name. The management API returns this error."""
 
     condition = "amqp:not-found"
     status = 404
@@ -135,7 +135,7 @@ class EntityExists(BusError):
 
 
 class EntityConflict(BusError):
-    """A queue or topic of this name exists, for the management API."""
+    """A queue or topic of this name exists. The management API returns this error."""
 
     condition = "com.microsoft:entity-already-exists"
     status = 409

@@ -7,7 +7,7 @@ strikes the n-th matching message. The same seed, rules and messages give the sa
 |---|---|
 | drop | the message is accepted and lost |
 | duplicate | the message is accepted twice, also if the entity detects duplicates |
-| delay | the message arrives `ms` later; a delayed message is lost if the emulator ends |
+| delay | the message arrives `ms` later. A delayed message is lost if the emulator ends |
 | reorder | the message arrives after the next message of its entity, or after `ms` |
 | truncate | the second half of the body is lost |
 | forget | the entity forgets the message id, as after the window of duplicate detection |
@@ -37,7 +37,7 @@ _LANE = re.compile(r".*-p(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A fault, and the messages that it can strike; None matches every message."""
+    """A fault, and the messages that it can strike. None matches every message."""
 
     id: int
     fault: str
@@ -100,9 +100,9 @@ class FaultDesk:
         self._struck: Counter[int] = Counter()
 
     def add(self, request: Any) -> Rule:
-        """Adds a rule from a JSON object with the fields of `Rule` but its id.
+        """Adds a rule from a JSON object with the fields of `Rule` except its id.
 
-        InvalidRequest names the invalid field.
+        Raises InvalidRequest, which names the invalid field.
         """
         rule = _rule(request, self._last_id + 1)
         self._last_id = rule.id
@@ -119,7 +119,7 @@ class FaultDesk:
         return before - len(self.rules)
 
     def begin(self, seed: Any) -> None:
-        """Begins a run: counts start again. InvalidRequest if the seed is not a whole number."""
+        """Begins a run, in which all counts start again. Raises InvalidRequest if the seed is not a whole number."""
         if type(seed) is not int:
             raise InvalidRequest("seed must be a whole number")
         self.seed = seed
@@ -133,7 +133,9 @@ class FaultDesk:
         return {"seed": self.seed, "rules": rules, "run": [asdict(strike) for strike in self.run]}
 
     def judge(self, path: str, content: Content) -> Verdict:
-        """Returns the faults that strike a message at an entity, at most one of each kind: of the first rule."""
+        """Returns the faults that strike a message at an entity, at most one fault of each kind. The first rule of a
+        kind decides.
+        """
         return Verdict(dict(reversed([*self._strikes(path, content)])))
 
     def _strikes(self, path: str, content: Content) -> Iterator[tuple[str, int]]:

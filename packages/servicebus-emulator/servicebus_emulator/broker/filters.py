@@ -1,4 +1,4 @@
-"""Filters of rules; SQL filters are in `sql`."""
+"""Filters of rules. The module `sql` has the SQL filters."""
 
 from __future__ import annotations
 

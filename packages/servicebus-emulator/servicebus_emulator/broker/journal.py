@@ -27,7 +27,7 @@ _GONE, _LAST, _DROPPED = "gone", "last", "dropped"
 
 
 class Journal:
-    """Collects lines and writes them. OSError if that fails, ValueError if the file is not a journal."""
+    """Collects lines and writes them. Raises OSError if a write fails, and ValueError if the file is not a journal."""
 
     def __init__(self, path: Path) -> None:
         #: delivery counts by message

@@ -12,7 +12,9 @@ from servicebus_emulator.broker.timers import Timer
 
 
 class Content(Protocol):
-    """The content that a sender wrote: immutable, shared by all copies. The broker reads these properties only."""
+    """The content that a sender wrote. The content is immutable, and all copies share it. The broker reads these
+    properties only.
+    """
 
     @property
     def message_id(self) -> Any: ...
@@ -37,10 +39,10 @@ class Content(Protocol):
     def application_properties(self) -> Mapping[str, Any]: ...
 
     def with_changes(self, application: Mapping[str, Any], system: Mapping[str, Any] | None = None) -> Content:
-        """Returns a copy with these properties set; a value of None removes one."""
+        """Returns a copy with these properties set. A value of None removes a property."""
 
     def with_time_to_live(self, ms: int, from_ms: int) -> Content:
-        """Returns a copy with its expiry: `ms` after the time `from_ms`."""
+        """Returns a copy that expires `ms` after the time `from_ms`."""
 
     def truncated(self) -> Content:
         """Returns a copy without the second half of its body's data."""
@@ -51,7 +53,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a message that comes from an entity; `SENDER` for a message from a client."""
+    """The origin of a message that comes from an entity. A message from a client has the origin `SENDER`."""
 
     #: sequence number in the topic
     sequence_number: int | None = None
@@ -67,7 +69,7 @@ SENDER = Origin()
 
 
 class MessageState(IntEnum):
-    """Values are those of the annotation `x-opt-message-state`."""
+    """The state of a message. The values are those of the annotation `x-opt-message-state`."""
 
     ACTIVE = 0
     DEFERRED = 1

@@ -1,7 +1,7 @@
 """A queue: the implementation of queue entities, subscriptions and dead-letter queues.
 
 A message is active, locked (active with a lock token), deferred or scheduled. Active messages are delivered in order of
-sequence number; a message that is abandoned or whose lock expires returns to its old position.
+sequence number. A message that is abandoned or whose lock expires returns to its old position.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class MessageQueue(EntityMessages):
     # Incoming messages
 
     def check(self, *contents: Content) -> None:
-        """Raises QuotaExceeded if these messages do not fit in; scheduled messages and dead letters count too."""
+        """Raises QuotaExceeded if these messages exceed the free size. Scheduled messages and dead letters
+        count too.
+        """
         parts = (self, self.schedule, self.dead_letters)
         used = sum(part.size_bytes for part in parts if part is not None)
         if used + sum(content.size for content in contents) > self.description.max_size_bytes:
@@ -142,7 +144,7 @@ class MessageQueue(EntityMessages):
         heapq.heappush(self._ready, message.sequence_number)
 
     def change(self, description: QueueDescription) -> None:
-        """Changes the properties; messages in the queue keep their times."""
+        """Changes the properties. Messages in the queue keep their times."""
         self.description = description
         self.updated_at_ms = self._env.clock.now_ms()
         self.pump()
@@ -360,12 +362,14 @@ class MessageQueue(EntityMessages):
     # Peek and deferred messages
 
     def peek(self, from_sequence_number: int, count: int, session_id: str | None = None) -> list[Message]:
-        """Returns messages in any state by sequence number, without locking them; of one session if given."""
+        """Returns messages in any state by sequence number, without locking them. If `session_id` is given, returns
+        messages of that session only.
+        """
         everything = {**self._messages, **self.schedule.messages} if self.schedule.messages else self._messages
         return first_of(everything, from_sequence_number, count, session_id)
 
     def receive_deferred(self, sequence_numbers: list[int], *, delete: bool) -> list[Message]:
-        """Receives deferred messages, all or none: locks them, or removes them if `delete`."""
+        """Receives deferred messages, all or none. Locks the messages, or removes them if `delete`."""
         messages = []
         for number in sequence_numbers:
             message = self._messages.get(number)
@@ -380,7 +384,7 @@ class MessageQueue(EntityMessages):
         return messages
 
     def counts(self) -> dict[str, int]:
-        """Returns counts by state; `active` includes locked messages, `enqueued` counts all messages so far."""
+        """Returns counts by state. `active` includes locked messages. `enqueued` counts all messages so far."""
         deferred = sum(message.state is MessageState.DEFERRED for message in self._messages.values())
         return {
             "active": len(self._messages) - deferred,

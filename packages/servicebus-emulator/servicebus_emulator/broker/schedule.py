@@ -1,4 +1,4 @@
-"""Scheduled messages: held until their time, then enqueued like new ones."""
+"""Scheduled messages, which wait until their time and are then enqueued like new messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from servicebus_emulator.broker.message import Content, Message, MessageState
 
 
 class Schedule:
-    """The scheduled messages of a queue or topic; `deliver` is called with the content of a message at its time."""
+    """The scheduled messages of a queue or topic. At the time of a message, the schedule calls `deliver` with its
+    content.
+    """
 
     def __init__(
         self, path: str, environment: Environment, counter: Counter, deliver: Callable[[Content], object]
@@ -23,7 +25,7 @@ class Schedule:
         self.size_bytes = 0
 
     def add(self, content: Content, due_ms: int) -> int:
-        """Adds a message. Returns its sequence number, which cancels it until it is due."""
+        """Adds a message. Returns its sequence number, which `cancel` accepts until the message is due."""
         number = self._counter.next()
         now = self._env.clock.now_ms()
         message = Message(content, number, now, number, state=MessageState.SCHEDULED, scheduled_at_ms=due_ms)

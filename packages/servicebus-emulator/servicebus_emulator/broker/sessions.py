@@ -1,7 +1,7 @@
-"""A queue that requires sessions: the messages of a session go, in order, to the receiver that holds its lock.
+"""A queue that requires sessions. The messages of a session go, in order, to the receiver that has the session's lock.
 
-Messages are locked as long as their session is locked. When that lock expires, each message counts a failed delivery.
-When the receiver closes, no message counts a delivery (Azure, "Message sessions").
+Messages are locked as long as their session is locked. When the session's lock expires, each message counts a failed
+delivery. When the receiver closes, no message counts a delivery (Azure, "Message sessions").
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Session:
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """A receiver that waits for any session; `granted` is called with the locked session."""
+    """A receiver that waits for any session. The queue calls `granted` with the locked session."""
 
     holder: Holder
     granted: Callable[[Session], None]
@@ -72,7 +72,7 @@ class SessionQueue(MessageQueue):
     # Locks of sessions
 
     def lock(self, session_id: str, holder: Holder) -> Session:
-        """Locks a session, with or without messages. Raises SessionCannotBeLocked if it has a holder."""
+        """Locks a session, with or without messages. Raises SessionCannotBeLocked if the session has a holder."""
         session = self._session(session_id)
         if session.holder is not None:
             raise SessionCannotBeLocked(f"The requested session '{session_id}' cannot be accepted: it is locked.")
@@ -87,14 +87,14 @@ class SessionQueue(MessageQueue):
         self._grant()
 
     def stop_waiting(self, waiter: Waiter) -> bool:
-        """Removes a waiter; False if it was not waiting."""
+        """Removes a waiter. Returns False if the waiter was not waiting."""
         if waiter not in self._waiters:
             return False
         self._waiters.remove(waiter)
         return True
 
     def close_session(self, session: Session) -> None:
-        """Ends the lock; unsettled messages return without counting a delivery."""
+        """Ends the lock. Unsettled messages return without counting a delivery."""
         if session.holder is None:
             return
         self._unlock_session(session)
@@ -195,7 +195,9 @@ class SessionQueue(MessageQueue):
         session.state, session.changed_at_ms = state, self._env.clock.now_ms()
 
     def list_sessions(self, changed_since_ms: int | None) -> list[str]:
-        """Returns ids of sessions with messages or state; with a time, of those whose state was set after it."""
+        """Returns ids of sessions with messages or state. If a time is given, returns ids of sessions whose state was
+        set after that time.
+        """
         if changed_since_ms is not None:
             return sorted(item.id for item in self._sessions.values() if item.changed_at_ms > changed_since_ms)
         ids = {message.content.session_id or "" for message in self._messages.values()}
@@ -237,7 +239,7 @@ class SessionQueue(MessageQueue):
             self._pump_session(session)
 
     def pump(self) -> None:
-        """Does nothing: `_offer` and `attach` deliver the messages of a session."""
+        """Does nothing, since `_offer` and `attach` deliver the messages of a session."""
 
     def _pump_session(self, session: Session) -> None:
         while session.consumer is not None and session.consumer.credit > 0:

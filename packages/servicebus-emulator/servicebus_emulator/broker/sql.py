@@ -20,7 +20,7 @@ _SETTABLE = frozenset(
 
 @dataclass(frozen=True)
 class SqlFilter:
-    """Selects messages for which the condition is true; unknown counts as false."""
+    """Selects messages for which the condition is true. Unknown counts as false."""
 
     expression: str
     parameters: Mapping[str, Any] = field(default_factory=dict)

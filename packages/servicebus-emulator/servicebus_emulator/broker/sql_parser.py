@@ -32,7 +32,7 @@ SYSTEM_PROPERTIES = {
 
 
 class Properties:
-    """A message's properties for expressions: names ignore case, and sections are decoded at first use."""
+    """A message's properties for expressions. Names ignore case, and sections are decoded at first use."""
 
     def __init__(self, system: Callable[[], Mapping[str, Any]], user: Callable[[], Mapping[str, Any]]) -> None:
         self._read_system, self._read_user = system, user
@@ -81,7 +81,7 @@ class Parser:
         return token
 
     def take(self, kind: str, *values: str) -> Token | None:
-        """Consumes and returns the next token if it has this kind and one of these values; else None."""
+        """Consumes and returns the next token if it has this kind and one of these values, else returns None."""
         token = self.token
         if token.kind == kind and (not values or token.value in values):
             return self.advance()

@@ -1,7 +1,7 @@
 """SQL operators on values: three-valued logic, and comparisons with the conversions of C#.
 
-`None` is "unknown": a missing property, or null. Values that cannot be compared are unknown too. A value that cannot be
-computed raises FilterError, and the message is dead-lettered, as in Azure.
+`None` is "unknown", which is a missing property or null. Values that cannot be compared are unknown too. A value that
+cannot be computed raises FilterError, and the message is dead-lettered, as in Azure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def either(left: bool | None, right: bool | None) -> bool | None:
 
 
 def as_truth(value: Any) -> bool | None:
-    """Returns a boolean or unknown as it is. Raises FilterError for any other value."""
+    """Returns a boolean or unknown unchanged. Raises FilterError for any other value."""
     if value is None or isinstance(value, bool):
         return value
     raise FilterError(f"A condition expected, not {value!r}.")
@@ -53,7 +53,7 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def compare(operator: str, left: Any, right: Any) -> bool | None:
-    """Compares values of one kind; values of different kinds are unknown."""
+    """Compares values of one kind. Values of different kinds are unknown."""
     if left is None or right is None:
         return None
     if _kind(left) != _kind(right):
@@ -83,7 +83,7 @@ def _kind(value: Any) -> str:
 
 
 def compute(operator: str, left: Any, right: Any) -> Any:
-    """Computes `left operator right`; `+` joins texts. Whole numbers divide to whole numbers, as in C#."""
+    """Computes `left operator right`. `+` joins texts. Whole numbers divide to whole numbers, as in C#."""
     if left is None or right is None:
         return None
     if operator == "+" and isinstance(left, str) and isinstance(right, str):
@@ -122,7 +122,7 @@ def minus(value: Any) -> Any:
 
 
 def like(value: Any, pattern: Any, escape: str | None) -> bool | None:
-    """Matches a text: `%` stands for any text, `_` for one character; case matters."""
+    """Matches a text. `%` matches any text, and `_` matches one character. Case matters."""
     if value is None or pattern is None:
         return None
     if not isinstance(value, str) or not isinstance(pattern, str):

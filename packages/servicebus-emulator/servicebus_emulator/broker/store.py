@@ -15,7 +15,7 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A stored message as it is read back; its fields are those of `Message`."""
+    """A stored message as it is read back. The fields are those of `Message`."""
 
     entity: str
     encoded: bytes
@@ -31,7 +31,7 @@ class StoredMessage:
 
 
 class Store(Protocol):
-    """Collects changes, which `commit` makes durable together; the server sends no output before."""
+    """Collects changes, which `commit` makes durable together. The server sends no output before `commit`."""
 
     @property
     def is_dirty(self) -> bool:
@@ -46,7 +46,7 @@ class Store(Protocol):
     def delete(self, entity: str, sequence_number: int) -> None: ...
 
     def put_delivery_count(self, entity: str, message: Message, count: int) -> None:
-        """Stores the count that a message has if the broker dies now: with the current delivery."""
+        """Stores the count that a message has if the broker dies now. The count includes the current delivery."""
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
         """Stores the last assigned number, so that numbers never repeat."""
@@ -57,7 +57,7 @@ class Store(Protocol):
     def put_session_state(self, entity: str, session_id: str, state: bytes | None) -> None: ...
 
     def put_entity(self, path: str, description: str | None) -> None:
-        """Stores the description of an entity of the management API; None for a deleted one."""
+        """Stores the description of an entity of the management API. None means a deleted entity."""
 
     def forget_entities(self, prefix: str) -> None:
         """Removes the entities that `put_entity` stored for paths with this prefix."""
@@ -66,7 +66,7 @@ class Store(Protocol):
         """Removes all stored data of an entity."""
 
     def commit(self) -> None:
-        """Makes the changes durable. Raises StoreError if that fails."""
+        """Makes the changes durable. Raises StoreError if the write fails."""
 
     def messages(self) -> Iterator[StoredMessage]:
         """Yields all messages, each entity's in order of sequence number."""

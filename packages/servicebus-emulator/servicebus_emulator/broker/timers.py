@@ -26,7 +26,7 @@ class Timer:
 
 
 class Timers:
-    """Calls in order of time; those of the same time in order of creation."""
+    """Calls in order of time. Calls of the same time are in order of creation."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
@@ -34,16 +34,16 @@ class Timers:
         self._cancelled = 0
 
     def at(self, due_ms: int, call: Callable[[], None]) -> Timer:
-        """Adds a call; `due_ms` is in Unix milliseconds."""
+        """Adds a call. `due_ms` is in Unix milliseconds."""
         timer = Timer(self, due_ms, call)
         self._serial += 1
         heapq.heappush(self._heap, (due_ms, self._serial, timer))
         return timer
 
     def count_cancelled(self) -> None:
-        """Counts a cancelled timer; cleans up the heap when more than half of it is cancelled.
+        """Counts a cancelled timer. Cleans up the heap when more than half of its timers are cancelled.
 
-        Most locks are settled long before they expire.
+        Most locks are settled before they expire.
         """
         self._cancelled += 1
         if self._cancelled > _SWEEP_AT and self._cancelled * 2 > len(self._heap):

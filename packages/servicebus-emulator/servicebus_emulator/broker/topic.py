@@ -48,7 +48,7 @@ class Subscription:
         return selection
 
     def take(self, content: Content, selection: Selection, origin: Origin) -> None:
-        """Enqueues the selected copies; dead-letters the message if a rule failed."""
+        """Enqueues the selected copies. Dead-letters the message if a rule failed."""
         for copy in selection.copies:
             self.queue.enqueue(copy, origin)
         if selection.failure is not None and self.queue.description.dead_lettering_on_filter_error:
@@ -75,7 +75,7 @@ class Topic:
         self._distribute(content, self._select(content), origin)
 
     def accept(self, content: Content, origin: Origin = SENDER) -> None:
-        """Checks and enqueues a message; its rules are evaluated once."""
+        """Checks and enqueues a message. The topic evaluates the message's rules once."""
         selections = self._select(content)
         for subscription, selection in selections:
             subscription.queue.check(*selection.copies)
