@@ -44,7 +44,7 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """Returns the commit, with `+` if files differ from it; `unknown` without git."""
+    """Returns the commit, with `+` if files differ from it, or `unknown` without git."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def commit() -> str:
 
 
 def rounded(figures: Any) -> Any:
-    """Rounds numbers to four significant digits; returns other values unchanged."""
+    """Rounds numbers to four significant digits. Returns other values unchanged."""
     if isinstance(figures, dict):
         return {str(name): rounded(each) for name, each in figures.items()}
     if isinstance(figures, list | tuple):

@@ -19,7 +19,7 @@ REVIEWED = ("prod",)
 
 
 def wrong(name: str, environment: dict[str, Any], policies: dict[str, Any]) -> str | None:
-    """Returns the excessive permission of an environment; None if there is none.
+    """Returns the excessive permission of an environment, or None if there is no such permission.
 
     Both parameters are responses of the REST API.
 

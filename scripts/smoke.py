@@ -1,4 +1,4 @@
-"""Submits one document to a running LUCIUS and waits for SUCCEEDED: the last step of every deployment.
+"""Submits one document to a running LUCIUS and waits for SUCCEEDED. This is the last step of every deployment.
 
 With a local `make up`:          .venv/bin/python scripts/smoke.py
 Against Azure, signed in by az:  .venv/bin/python scripts/smoke.py --api https://... --blobs https://... --audience ID

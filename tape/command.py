@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Returns the exit code."""
+    """Plays the tape of the command line. Returns the exit code."""
     app = args.app.resolve()
     if app != _ROOT:
         return _run_in(app, args)

@@ -54,7 +54,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first event of a job that differs. None on one side if that history has ended."""
+    """The first event of a job that differs. A side is None if its history has ended."""
 
     place: int
     job_id: str
@@ -70,9 +70,10 @@ class Difference:
 def first_difference(
     place: int, job: Row, recorded: Sequence[Row], played: Sequence[Row], end: Row, parallel: Collection[str]
 ) -> Difference | None:
-    """Returns the first difference; None if the histories are equal up to the recorded end of a job that has not ended.
+    """Returns the first difference, or None if the histories are equal. The histories of a job that has not ended are
+    compared up to the recorded end.
 
-    `end` is the JOB row after the played events; `parallel` are the ids of steps that run in groups.
+    `end` is the JOB row after the played events. `parallel` are the ids of steps that run in groups.
     """
     is_whole = job.get("completed_at") is not None
     found: list[Difference] = []

@@ -47,10 +47,10 @@ class Disturbances(Protocol):
         """Returns the delay of a durable timer, in seconds."""
 
     def loses_episode(self) -> bool:
-        """Returns whether the result of an episode is lost before the store."""
+        """Returns `True` if the result of an episode is lost before the store."""
 
     def runs_twice(self) -> bool:
-        """Returns whether an activity runs a second time."""
+        """Returns `True` if an activity runs a second time."""
 
 
 class EngineClock:
@@ -66,7 +66,7 @@ class EngineClock:
         return None
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Does nothing: the code that advances the time runs the engine as well."""
+        """Does nothing, since the code that advances the time runs the engine as well."""
 
 
 class Durable:

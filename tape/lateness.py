@@ -40,7 +40,7 @@ class Lateness:
     async def before_dispatch(self, job_id: str, step_id: str) -> None:
         """Waits until the recorded attempt, without a maximum if a dispatch limit delayed it.
 
-        If another event prevented the attempt (a control, a late reply that was accepted), it waits until that one.
+        If another event prevented the attempt, such as a control or an accepted late reply, waits until that event.
         """
         job, stored = self._jobs[job_id], await self._ledger.read(job_id)
         step = stored.record.step(step_id) if stored is not None else None
@@ -60,7 +60,9 @@ class Lateness:
             await self._wait_until(event)
 
     async def before_settle(self, job_id: str, step_id: str, attempt_no: int) -> None:
-        """Waits, if the attempt's lease has expired, until the recorded app noticed that, or accepted a reply."""
+        """Waits, if the attempt's lease has expired, until the time when the recorded app noticed the expiry or
+        accepted a reply.
+        """
         stored, attempt = await self._ledger.read(job_id), (step_id, attempt_no)
         step = stored.record.step(step_id) if stored is not None else None
         if step is None or step.silent_until is None or step.silent_until > self._scheduler.now:
@@ -108,5 +110,5 @@ class RecordedLanes:
 
 
 def moment(recorded: datetime, sent: datetime, recorded_sent: datetime) -> datetime:
-    """Returns the time of a recorded reply: its recorded time, shifted if its attempt was sent at another time."""
+    """Returns the recorded time of a reply, shifted if its attempt was sent at another time."""
     return recorded if abs(sent - recorded_sent) <= MAX_LATENESS else sent + (recorded - recorded_sent)

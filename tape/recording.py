@@ -81,7 +81,8 @@ class RecordedJob:
 
     @property
     def starts_at(self) -> datetime:
-        """Returns the time of submission: of the creation, or of the admission if the job waited for a quota.
+        """Returns the time of submission, which is the time of the creation, or of the admission if the job waited for
+        a quota.
 
         A job that waits for other jobs waits for them here too.
         """

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Scheduler:
-    """A heap of events. Nothing happens in the simulated world outside of them."""
+    """A heap of events. Nothing happens in the simulated world outside of these events."""
 
     def __init__(self, seed: int, start: datetime) -> None:
         self.random = random.Random(seed)
@@ -29,7 +29,7 @@ class Scheduler:
         heapq.heappush(self._heap, (max(instant, self.now), next(self._numbers), action))
 
     async def pause(self, seconds: float) -> None:
-        """Pauses for virtual seconds; other tasks continue."""
+        """Pauses for virtual seconds. Other tasks continue."""
         woken = asyncio.get_running_loop().create_future()
 
         def wake() -> None:

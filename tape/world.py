@@ -1,8 +1,8 @@
 """The app in process, in virtual time: its operations and orchestrators, over tables in memory and a recorded bus.
 
-Real here: creation, redrive and controls of jobs, the activities, replies, the sweeper, and the table adapters. Also
-the orchestrators, on the engine of the Functions emulator. Not here: HTTP, tokens, AMQP, the host's bindings, feeds,
-webhooks, and quotas, which a tape does not have.
+These parts are real: creation, redrive and controls of jobs, the activities, replies, the sweeper, and the table
+adapters. The orchestrators are also real, and run on the engine of the Functions emulator. These parts are missing:
+HTTP, tokens, AMQP, the host's bindings, feeds, webhooks, and quotas, which a tape does not have.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ class Undisturbed:
 
 
 class QuietBus:
-    """The parts of the bus that carry few messages on a tape: calls of jobs that waited for others; no dead letters."""
+    """The parts of the bus that carry few messages on a tape. A tape has calls of jobs that waited for other jobs, and no
+    dead letters.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world

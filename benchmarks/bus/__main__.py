@@ -1,6 +1,6 @@
 """Measures messages per second and CPU time of the Service Bus emulator: `python -m benchmarks.bus [--quick]`.
 
-The client is Microsoft's asynchronous Python SDK in this process; the bus is a separate process. Each row has the
+The client is Microsoft's asynchronous Python SDK in this process. The bus is a separate process. Each row has the
 broker's CPU time per message, since the SDK is the bottleneck of most rows.
 """
 
@@ -41,7 +41,7 @@ class Bus:
             return float(json.load(response)["cpu_s"])
 
     def resident_bytes(self) -> int:
-        """Returns the resident memory of a process in bytes. Linux only; 0 elsewhere."""
+        """Returns the resident memory of a process in bytes. Returns 0 on systems other than Linux."""
         try:
             status = Path(f"/proc/{self.process.pid}/status").read_text()
         except OSError:

@@ -1,8 +1,7 @@
 """Measures the CPU time of protocol, broker and store, without sockets and event loop.
 
 The benchmark feeds the bytes that an SDK sends: a message, the credit for one, its completion, and a commit after each.
-Times are CPU time of this process. The minimum of several rounds counts, so that load of the machine has little
-influence.
+Times are CPU time of this process. The minimum of 6 rounds counts, so that load of the machine has little influence.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(kind: str, *arguments: str | Path, environment: dict[str, str] | None = None) -> tuple[Any, str, float]:
-    """Starts a process; returns it, the URL of its ready line, and the seconds until that line."""
+    """Starts a process. Returns the process, the URL of its ready line, and the seconds until that line."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "emulator", kind, "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(

@@ -63,7 +63,7 @@ async def _start(app: Path, data: Path) -> tuple[FunctionsHost, Engine, Measured
 
 
 async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, Any]:
-    """Measures instances that start at once and run `steps` steps each."""
+    """Measures instances that start at the same time and run `steps` steps each."""
     host, engine, measured = await _start(app, data)
     client = Client(engine)
     for number in range(instances):
@@ -74,7 +74,7 @@ async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, An
 async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str, Any]:
     """Measures the last steps of instances with histories of `events` events.
 
-    The code of one instance makes its history; the others are copies of its rows under other ids.
+    The code of one instance makes its history. The others are copies of its rows under other ids.
     """
     before, rest = (events - 4) // _EVENTS_A_STEP, 4
     host, engine, _ = await _start(app, data)

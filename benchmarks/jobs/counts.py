@@ -60,9 +60,9 @@ async def counts(jobs: int) -> list[dict[str, Any]]:
 
 
 async def groups(jobs: int) -> dict[str, Any]:
-    """Returns a job of three steps in Flex Consumption's groups, and the host's CPU by function; records the host.
+    """Returns a job of three steps in Flex Consumption's groups, and the host's CPU by function. Records the host.
 
-    Jobs run one after another, so that no function waits for another job: wall times are those of an idle machine.
+    Jobs run one after another, so that no function waits for another job. Wall times are those of an idle machine.
     """
     with running(recorded=True) as stack:
         async with loading(stack) as load:

@@ -41,7 +41,7 @@ _SCROLL = """list => new Promise(done => {
 
 
 def dashboard(times: int) -> dict[str, Any]:
-    """Opens each view `times` times in a browser without a cache. Raises SystemExit if there is no browser."""
+    """Opens each view `times` times in a browser without a cache. Raises SystemExit if no browser is installed."""
     path = find_browser()
     if path is None:
         raise SystemExit("benchmarks.jobs: the part dashboard needs Chromium, Chrome or Edge")

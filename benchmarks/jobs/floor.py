@@ -1,8 +1,8 @@
 """The floor of a 3-step job: the CPU of the same number of messages, table requests and episodes, without LUCIUS.
 
-- bus: three messages of a directive's size and six of a reply's, each sent, received and completed by Microsoft's SDK;
-- tables: the entity-group transactions and rows that a job writes, and one query, over one connection;
-- durable: an orchestrator of ten episodes with three activities, that only yields, in the emulated host.
+- bus: three messages of a directive's size and six of a reply's, each sent, received and completed by Microsoft's SDK
+- tables: the entity-group transactions and rows that a job writes, and one query, over one connection
+- durable: an orchestrator of ten episodes with three activities, that only yields, in the emulated host
 
 All of them use the emulators that a job runs on, one call after another, and the client of these calls.
 """

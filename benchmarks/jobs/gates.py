@@ -46,7 +46,9 @@ Obeys = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Fleet:
-    """Processes that share a store: the measured ones, and one that prepares their work. Each obeys commands."""
+    """Processes that share a store: the measured processes, and a process that prepares their work. Each process obeys
+    commands.
+    """
 
     measured: Sequence[Obeys]
     prepares: Obeys
@@ -100,7 +102,9 @@ async def _spawned(connection: str, processes: int, limit: int) -> AsyncIterator
 async def rates(
     processes: Sequence[int], *, at_once: Sequence[int], creations: int, stores: Sequence[str] = ("memory", "azurite")
 ) -> list[dict[str, Any]]:
-    """Returns a row for each store, load and number of processes. `at_once`: simultaneous ends of each load."""
+    """Returns a row for each store, load and number of processes. `at_once` is the number of simultaneous ends of each
+    load.
+    """
     rows = []
     with contextlib.ExitStack() as closing:
         connection = _connection(closing) if "azurite" in stores else ""

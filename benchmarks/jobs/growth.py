@@ -74,7 +74,9 @@ async def waiting(sizes: Sequence[int]) -> list[dict[str, Any]]:
 
 
 async def ageing(pairs: Sequence[int], jobs: int = 10) -> list[dict[str, Any]]:
-    """Measures the seconds from the RESULT of a job with many pauses and resumes until its caller reads SUCCEEDED."""
+    """Measures the seconds from the RESULT of a job until its caller reads SUCCEEDED. `pairs` has the numbers of pauses
+    and resumes of a job.
+    """
     rows = []
     with running() as stack:
         async with loading(stack, "!ocr", "embedding") as load:

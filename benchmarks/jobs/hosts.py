@@ -1,7 +1,8 @@
-"""Counts table requests of a 3-step job with one and with several processes of the app.
+"""Counts table requests of a 3-step job, by the number of processes of the app.
 
-All processes serve HTTP and the lanes over one bus and one store. Orchestrations and activities run in the first one,
-which the durable clients of the others call: the emulated task hub belongs to one process.
+All processes serve HTTP and the lanes over one bus and one store. Orchestrations and activities run in the
+first process, since the emulated task hub belongs to one process. The durable clients of the other processes call the
+first process.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Ran:
     def scheduling_ms(self, directives: Sequence[Sequence[Any]]) -> list[float]:
         """Returns ms from each POST until the service read the job's first directive.
 
-        `directives` as in `Services.report`.
+        `directives` has the form of `Services.report`.
         """
         first: dict[str, float] = {}
         for job, _, _, read_at in directives:
@@ -69,7 +69,7 @@ class Ran:
 
 
 class Load:
-    """A caller of the stack; `services` reply to the directives of its jobs."""
+    """A caller of the stack. `services` reply to the directives of its jobs."""
 
     def __init__(self, stack: Stack, services: Services | None, client: httpx.AsyncClient) -> None:
         self.stack, self.services, self.client = stack, services, client
@@ -178,7 +178,7 @@ class Load:
 
 @contextlib.asynccontextmanager
 async def loading(stack: Stack, *steps: str, warm_up: bool = True) -> AsyncIterator[Load]:
-    """Yields a caller with services for `steps` (default: all three), on processes that are warmed up."""
+    """Yields a caller with services for `steps` on processes that are warmed up. Default: all three steps."""
     services = Services(stack.connection, steps or STEPS[THREE])
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     try:
@@ -202,7 +202,7 @@ async def _watch(stack: Stack) -> None:
 
 
 def envelope(request_type: str, number: int) -> dict[str, Any]:
-    """Returns a job request; `number` chooses its tenant."""
+    """Returns a job request. `number` chooses its tenant."""
     return {
         "schema_version": "1.0",
         "tenant_id": f"tenant-{number % TENANTS}",

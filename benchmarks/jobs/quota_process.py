@@ -1,9 +1,10 @@
-"""A process with the part of LUCIUS that a tenant's quota needs: it creates jobs, starts them, and ends them.
+"""A process with the part of LUCIUS that a tenant's quota needs. The process creates jobs, starts them, and ends them.
 
-`python -m benchmarks.jobs.quota_process SETTINGS` is such a process over tables; SETTINGS is JSON. It takes commands
-(see `QuotaProcess.obey`) as lines of JSON on stdin and writes one line for each. The memory stores are for processes
-that are objects in one event loop (`in_memory`). Directives, calls and orchestrations are discarded: no bus and no
-durable engine is measured.
+`python -m benchmarks.jobs.quota_process SETTINGS` is such a process over tables. SETTINGS is JSON. The process reads
+commands (see `QuotaProcess.obey`) as lines of JSON on stdin and writes one line for each command. The memory stores are
+for processes that are objects in one event loop (`in_memory`).
+
+Directives, calls and orchestrations are discarded, so that no bus and no durable engine is measured.
 """
 
 from __future__ import annotations
@@ -130,14 +131,14 @@ class QuotaProcess:
     async def obey(self, command: Mapping[str, Any]) -> Any:
         """Runs the command `do`:
 
-        - `prepare`: creates and starts jobs of these `numbers`; returns the RESULT of each that was admitted;
-        - `end`: ends jobs; each of `work` is a time (seconds after `begin`) and a RESULT;
-        - `create`: creates jobs; each of `work` is a time and a number;
-        - `count`: returns the number of active jobs, by the tenant's counts and by its rows;
-        - `bare`: sends `chains` of transactions and reads without LUCIUS, see `_bare`.
+        - `prepare` creates and starts jobs of these `numbers`, and returns the RESULT of each admitted job.
+        - `end` ends jobs. Each item of `work` is a time (seconds after `begin`) and a RESULT.
+        - `create` creates jobs. Each item of `work` is a time and a number.
+        - `count` returns the number of active jobs, by the tenant's counts and by its rows.
+        - `bare` sends `chains` of transactions and reads without LUCIUS (see `_bare`).
 
         `end`, `create` and `bare` return begin and end of each operation, by the loop's clock, and counts of requests.
-        `callers`: maximum number of concurrent operations.
+        `callers` is the maximum number of concurrent operations.
         """
         do = command["do"]
         if do == "prepare":
@@ -278,7 +279,8 @@ def _envelope(number: int) -> Envelope:
 
 
 def in_memory(processes: int, *, limit: int, delay_s: float) -> list[QuotaProcess]:
-    """Creates processes over one memory store, in this event loop. `limit`: maximum active jobs of the tenant.
+    """Creates processes over one memory store, in this event loop. `limit` is the maximum number of active jobs of the
+    tenant.
 
     A call to the store takes `delay_s` times a random number between 0.7 and 1.6.
     """

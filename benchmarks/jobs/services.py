@@ -62,7 +62,8 @@ class Services:
     def report(self) -> dict[str, Any]:
         """Returns the directives and replies since the last report.
 
-        `directives`: each (job, step, bytes, `time.monotonic` when read); `reply_bytes`: the size of each reply.
+        `directives` has (job, step, bytes, `time.monotonic` when read) for each directive. `reply_bytes` has the size
+        of each reply.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None

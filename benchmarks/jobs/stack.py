@@ -30,7 +30,8 @@ _EPISODE, _ACTIVITY = 12, 4
 
 @dataclass(frozen=True)
 class Invocation:
-    """A function that ran in the host. `began` and `ended` by `time.monotonic`; `message_id` of its trigger message.
+    """A function that ran in the host. `began` and `ended` are times of `time.monotonic`. `message_id` is the id of its
+    trigger message.
 
     `times` is the number of episodes of an orchestrator's batch, else 1.
     """
@@ -53,8 +54,8 @@ class Invocation:
 class Stack:
     """Runs `python -m emulator up` without services, in its own folder. Raises SystemExit if the stack does not start.
 
-    `recorded`: the host records each invocation and the CPU time of each function. The recording itself uses CPU time.
-    `events`: value of `LUCIUS_EVENTS`; None means the default.
+    With `recorded`, the host records each invocation and the CPU time of each function. The recording itself uses CPU
+    time. `events` is the value of `LUCIUS_EVENTS`. None means the default.
     """
 
     def __init__(self, data: Path, *, recorded: bool = False, events: str | None = None) -> None:
@@ -195,7 +196,7 @@ def cpu_seconds(pids: Iterable[int | str]) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """Returns the resident memory in bytes. Linux only; 0 for a process that has ended."""
+    """Returns the resident memory in bytes, or 0 for a process that has ended. Linux only."""
     with contextlib.suppress(OSError):
         [line] = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("VmRSS")]
         return int(line.split()[1]) * 1024

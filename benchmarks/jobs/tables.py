@@ -9,9 +9,9 @@ PERCENTILES = (50, 95, 99)
 
 
 def percentiles(values: Iterable[float]) -> dict[str, float]:
-    """Returns percentiles by names such as `p50`.
+    """Returns percentiles by names such as `p50`, or {} without values.
 
-    A percentile is the smallest value that this percentage does not exceed; {} without values.
+    A percentile is the smallest value that this percentage does not exceed.
     """
     ordered = sorted(values)
     if not ordered:

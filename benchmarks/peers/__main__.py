@@ -38,7 +38,9 @@ _ALONE = 30
 
 
 async def turn(name: str, folder: Path, *, external: bool, quick: bool) -> dict[str, Any]:
-    """Runs one system for one round: jobs/s and CPU-ms per job at saturation, ms of a job alone. Raises CannotBeHad."""
+    """Runs one system for one round. Returns jobs/s and CPU-ms per job at saturation, and ms of a job alone. Raises
+    CannotBeHad.
+    """
     jobs, alone = (8, 3) if quick else (_JOBS[name], _ALONE)
     async with SYSTEMS[name](folder, external=external) as system:
         await system.run(8 if quick else _WARM_UP, 8)

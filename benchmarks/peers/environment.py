@@ -85,7 +85,9 @@ def libraries() -> Mapping[str, str]:
 
 
 def unprivileged() -> Sequence[str]:
-    """Returns the prefix of a command that must not run as root; empty for another user. Raises CannotBeHad."""
+    """Returns the prefix of a command that must not run as root. The prefix is empty for another user. Raises
+    CannotBeHad.
+    """
     if os.geteuid() != 0:
         return ()
     if (setpriv := shutil.which("setpriv")) is None:

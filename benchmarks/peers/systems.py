@@ -1,4 +1,4 @@
-"""LUCIUS and its peers as systems that run jobs. Each starts in its own folder and reports its CPU time."""
+"""LUCIUS and its peers as systems that run jobs. Each system starts in its own folder and reports its CPU time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _START_S = 90
 
 @dataclass(frozen=True)
 class Outcome:
-    """Times of a run. `each_s`: seconds of each job as its caller measured them; `took_s`: seconds of all."""
+    """Times of a run. `each_s` has the seconds of each job as its caller measured them. `took_s` is the seconds of all
+    jobs.
+    """
 
     each_s: list[float]
     took_s: float
@@ -47,7 +49,7 @@ class Running:
 async def lucius(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """Runs the app, emulators and services of this checkout. A job has ended when its orchestration has ended.
 
-    `external`: a job has ended when the waiting request of its caller returns, as in the other systems.
+    With `external`, a job has ended when the waiting request of its caller returns, as in the other systems.
     """
     if external:
         async with on_the_bus.lucius(folder) as (job, cpu):
@@ -81,7 +83,7 @@ async def minimal_app(folder: Path, *, external: bool) -> AsyncIterator[Running]
 
 @contextlib.asynccontextmanager
 async def dbos(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """Runs DBOS on PostgreSQL with the defaults of `initdb`: each commit is on disk."""
+    """Runs DBOS on PostgreSQL with the defaults of `initdb`, which write each commit to disk."""
     programs, python, port = environment.postgres(), environment.python(), free_port()
     as_other, libraries, data = environment.unprivileged(), environment.libraries(), folder / "postgres"
     _make_cluster([*as_other, str(programs / "initdb")], libraries, data)
@@ -100,7 +102,7 @@ async def dbos(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 
 @contextlib.asynccontextmanager
 async def celery(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """Runs Celery; Redis writes each command to disk before it responds (`appendfsync always`). The CPU of the caller
+    """Runs Celery. Redis writes each command to disk before it responds (`appendfsync always`). The CPU of the caller
     counts, since it publishes.
     """
     server, python, port = environment.redis(), environment.python(), free_port()
@@ -134,7 +136,9 @@ async def celery(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 
 @contextlib.asynccontextmanager
 async def restate(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """Runs Restate with its defaults: its log is on disk before a response (`rocksdb-disable-wal-fsync = false`)."""
+    """Runs Restate with its defaults, which write its log to disk before a response (`rocksdb-disable-wal-fsync =
+    false`).
+    """
     server, python = environment.restate(), environment.python()
     node, ingress, admin, service = (free_port() for _ in range(4))
     with _Processes(folder) as processes:

@@ -1,4 +1,4 @@
-"""Generates documents of six kinds with questions from a seed; the two halves have different facts, labels and tables.
+"""Generates documents of six kinds with questions from a seed. The two halves have different facts, labels and tables.
 
 A question that the document does not answer asks for an omitted fact of the same kind, or for a fact of another kind. A
 near miss names another thing, or another property, in the words of a fact that the document has.
@@ -129,7 +129,7 @@ class _Maker:
         self.values = Values(self.chance)
 
     def facts(self) -> None:
-        """Makes nine facts of the half between sentences without content; three more facts are only in questions."""
+        """Makes nine facts of the half between sentences without content. Three more facts are only in questions."""
         chosen = self._split(self.content["facts"][self.half :: 2], 9)
         for place, fact in enumerate(chosen[0], 1):
             self._ask_near(fact["near"])
@@ -148,7 +148,7 @@ class _Maker:
         self._ask(fact["ask"][number], kind, expect, evidence=expect)
 
     def tables(self) -> None:
-        """Makes two tables; questions ask for four cells of each, and for a row that the table does not have."""
+        """Makes two tables. Questions ask for four cells of each table, and for a row that the table does not have."""
         pool = self.content["tables"][self.half :: 2]
         for number, table in enumerate(self.chance.sample(pool, 2)):
             if number == 0:
@@ -164,7 +164,7 @@ class _Maker:
             self._ask_absent(self.chance.choice(table["ask"]).format(row=left_out[0]))
 
     def invoice(self) -> None:
-        """Makes fields, a table and sums; three questions have no answer."""
+        """Makes fields, a table and sums. Three questions have no answer."""
         self.document.blocks.append(Paragraph(f"{self.values.make('company')}, {self.values.make('city')}"))
         shown, left_out = self._split(self.content["fields"], 8)
         pairs = [(each["labels"][self.half], self._cell(each["value"]), each["value"]) for each in shown]

@@ -15,7 +15,9 @@ LONGEST_ANSWER = 300
 
 
 def character_errors(reference: str, read: str) -> tuple[int, int]:
-    """Counts insertions, deletions and substitutions, and the length of the reference; runs of blanks count as one."""
+    """Counts insertions, deletions and substitutions, and the length of the reference. Runs of blanks count as one
+    blank.
+    """
     expected, found = _plain(reference), _plain(read)
     return Levenshtein.distance(expected, found), len(expected)
 
@@ -25,7 +27,9 @@ def _plain(text: str) -> str:
 
 
 def is_right(question: Question, answer: str | None) -> bool:
-    """Returns whether an answer is short and has each expected and no forbidden value; None without expected values."""
+    """Returns `True` if an answer is short and has each expected and no forbidden value. Returns None without expected
+    values.
+    """
     if question.kind in ("absent", "near"):
         return answer is None
     if answer is None or len(answer) > LONGEST_ANSWER:
@@ -34,7 +38,7 @@ def is_right(question: Question, answer: str | None) -> bool:
 
 
 def rank(question: Question, page: int, passages: list[dict[str, Any]]) -> int | None:
-    """Returns the rank of the first passage, from 1, that proves the answer; None without such a passage."""
+    """Returns the rank, from 1, of the first passage that proves the answer, or None without such a passage."""
     for place, passage in enumerate(passages, 1):
         if passage["page"] == page and has_all(passage["text"], question.evidence):
             return place
@@ -42,7 +46,7 @@ def rank(question: Question, page: int, passages: list[dict[str, Any]]) -> int |
 
 
 def has_all(text: str, values: Iterable[str]) -> bool:
-    """Returns whether the text has each value as whole words, without regard to blanks and case."""
+    """Returns `True` if the text has each value as whole words, without regard to blanks and case."""
     return all(re.search(_pattern(value), text, re.IGNORECASE) for value in values)
 
 

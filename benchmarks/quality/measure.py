@@ -31,7 +31,7 @@ SCANNED = ("light noise", "turned 90", "medium noise", "skewed", "turned 180", "
 
 @dataclass
 class Failure:
-    """A question without a correct answer; shown for the development half only."""
+    """A question without a correct answer, which is shown for the development half only."""
 
     document: str
     question: Question

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint that plays a model without mistakes: it answers if the passages have the answer.
+"""An OpenAI-compatible endpoint that plays a model without mistakes. The model answers if the passages have the answer.
 
 Its figures show the upper bound that the passages and the citations of SIS allow a model.
 """

@@ -50,7 +50,7 @@ CONDITIONS = (
 
 
 def scan(pdf: bytes, condition: Condition, seed: str, pages: int | None = None) -> bytes:
-    """Returns the PDF as a scanner would return it. `pages`: number of first pages; None means all."""
+    """Returns the PDF as a scanner does. `pages` is the number of first pages. None means all pages."""
     chance = random.Random(f"{seed}:{condition.name}")
     source = pypdfium2.PdfDocument(pdf)
     target = FPDF(unit="pt")

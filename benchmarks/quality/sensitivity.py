@@ -38,7 +38,9 @@ PARAMETERS: dict[str, dict[str, tuple[float, ...]]] = {
 
 
 def compare(services: Services) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yields name, value and rates between 0 and 1: first as the services are, then for one change after the other."""
+    """Yields name, value and rates between 0 and 1. The first item has no change. Each further item
+    changes one constant or parameter.
+    """
     yield "none", "", _rates(services)
     for name, values in VALUES.items():
         for value in values:

@@ -41,7 +41,7 @@ class Values:
         self._used: set[str] = set()
 
     def make(self, slot: str) -> str:
-        """Returns a value for a slot such as `amount` or `person2`; the digit only distinguishes values of a kind."""
+        """Returns a value for a slot such as `amount` or `person2`. The digit only distinguishes values of a kind."""
         maker: Callable[[], str] = getattr(self, "_" + slot.rstrip(string.digits))
         for _ in range(_TRIES):
             value = maker()

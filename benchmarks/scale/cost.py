@@ -48,7 +48,7 @@ def instances(group: Group, per_s: float) -> float:
     """Returns the average number of billed instances of a group at `jobs_per_s`.
 
     Each function of the group scales separately. At low rates an execution is billed for `BILLED_S` or its wall time,
-    unless another one runs (Poisson arrivals). At high rates the CPU decides the number of instances.
+    unless another execution runs (Poisson arrivals). At high rates the CPU decides the number of instances.
     """
     each = per_s * group.executions / group.functions
     awake = 1 - math.exp(-each * max(BILLED_S, group.wall_s))
@@ -61,7 +61,7 @@ def time_usd(group: Group, per_s: float) -> float:
 
 
 def per_million(job: Job, per_s: float = MONTHLY_PER_S) -> dict[str, float]:
-    """Returns the charges that grow with the jobs, at `jobs_per_s`; fixed charges are in `fixed_a_month`."""
+    """Returns the charges that grow with the jobs, at `jobs_per_s`. `fixed_a_month` returns the fixed charges."""
     queue_calls = 3 * (job.durable_messages + job.activities)  # put, get, delete; an activity is a message too
     history_calls = 3 * job.episodes  # read, append, instance
     return {
@@ -108,7 +108,7 @@ def watched() -> float:
 class Need:
     """A demand for a resource.
 
-    One `thing` serves `jobs_per_s`; a deployment can have at most `most` of them; None means no limit.
+    One `thing` serves `jobs_per_s`. A deployment can have at most `most` things. None means no limit.
     """
 
     thing: str

@@ -55,7 +55,9 @@ class Events:
 
     @property
     def events(self) -> int:
-        """Returns the number of events: queued, started, completed; of each step leased and completed."""
+        """Returns the number of events: queued, started and completed of the job, and leased and completed of each
+        step.
+        """
         return 3 + 2 * self.steps if self.mode != "off" else 0
 
     @property
@@ -112,14 +114,14 @@ class Events:
 
     @property
     def usd(self) -> float:
-        """Returns the dollars for a million jobs: operations, executions, entities; without the time of `tell`."""
+        """Returns the dollars for a million jobs (operations, executions, entities), without the time of `tell`."""
         return _usd(self)
 
 
 def events_of(steps: int, mode: str, *, alone: bool) -> Events:
     """Returns the events that `tell` writes.
 
-    `alone`: each hint is a batch, with a pause of 30 seconds; else 100 hints of many jobs are one.
+    With `alone`, each hint is a batch, with a pause of 30 seconds. Otherwise 100 hints of many jobs are one batch.
     """
     hints = Events(steps=steps, mode=mode, batches=0, seen=0).hints
     batches = hints if alone else hints / FULL
@@ -166,7 +168,9 @@ class Delivered:
 
     @property
     def usd(self) -> float:
-        """Returns the dollars for a million: operations, executions, entities; without time of `deliver` and egress."""
+        """Returns the dollars for a million (operations, executions, entities), without the time of `deliver` and
+        egress.
+        """
         return _usd(self)
 
 

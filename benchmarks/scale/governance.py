@@ -98,13 +98,13 @@ class Load:
 def allocation(tenants: int, changed: int) -> float:
     """Returns the rows that an allocation reads and writes, without the rows of the jobs that it admits.
 
-    It reads each tenant's GATES row, and writes it if the tenant's part changed.
+    The allocation reads each tenant's GATES row, and writes the row if the tenant's part changed.
     """
     return tenants + 2 * changed + BOOK_READS + BOOK_WRITES
 
 
 def loads(jobs_per_s: float) -> list[Load]:
-    """Returns the loads of one deployment at `jobs_per_s`; the name of a load states each size that it depends on."""
+    """Returns the loads of one deployment at `jobs_per_s`. The name of a load states each size that it depends on."""
     partition, account = (TABLE_PARTITION.per_s, "partition"), (TABLE_ACCOUNT.per_s, "account")
     found = [
         Load(

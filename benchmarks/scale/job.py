@@ -131,8 +131,8 @@ class Job:
 
     @property
     def table_writes(self) -> int:
-        """Returns the write requests: index and job at POST, the end with an earlier end's ENDED row, the first
-        attempt. Per step: the ACK and the RESULT, with the attempt of the next step.
+        """Returns the write requests of a job: index and job at POST, the first attempt, and the end with an earlier
+        end's ENDED row. Each step writes the ACK, and the RESULT with the attempt of the next step.
         """
         return 4 + 2 * self.steps
 
@@ -148,7 +148,8 @@ class Job:
     def entities_written(self) -> int:
         """Returns the entities written.
 
-        POST: JOB, steps, EVENT. A transition: JOB, STEP, EVENT; two transitions in one transaction write JOB once.
+        A POST writes JOB, steps and EVENT. A transition writes JOB, STEP and EVENT. Two transitions in one transaction
+        write JOB once.
 
         Includes the entities of the index, without the clearing of the claim.
         """
@@ -163,14 +164,16 @@ class Job:
     def index_entities(self) -> int:
         """Returns the entities written to the tenant's one index partition.
 
-        POST: CLAIM, ACTIVE, DUE, LIST, CORRELATION. The end: CLAIM, ACTIVE, DUE, LIST, and ENDED. Clearing of the
-        history: ENDED, twice. Clearing of the claim: CLAIM, ENDED.
+        A POST writes CLAIM, ACTIVE, DUE, LIST and CORRELATION. The end of the job writes CLAIM, ACTIVE, DUE, LIST and
+        ENDED. Clearing of the history writes ENDED twice. Clearing of the claim writes CLAIM and ENDED.
         """
         return 5 + 5 + 2 + 2
 
     @property
     def rows_kept(self) -> int:
-        """Returns the rows kept: JOB, steps, an EVENT per transition; CLAIM, LIST, CORRELATION and ENDED."""
+        """Returns the rows that a job leaves: JOB, steps, an EVENT per transition, CLAIM, LIST, CORRELATION and
+        ENDED.
+        """
         return 1 + self.steps + (1 + 3 * self.steps) + 4
 
     @property
@@ -210,7 +213,7 @@ class Job:
         return RECORD_BYTES + RECORD_BYTES_A_STEP * self.steps
 
     def span_bytes(self, kept: float) -> float:
-        """Returns the bytes of spans. `kept`: share of the traces."""
+        """Returns the bytes of spans. `kept` is the share of the traces."""
         return KEPT_SPAN_BYTES + kept * (SPAN_BYTES + SPAN_BYTES_A_STEP * self.steps)
 
     @property
@@ -231,8 +234,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Gated:
-    """The additional operations of quotas for a job with any number of steps; counted by
-    `tests/adapters/test_gate_cost.py`.
+    """The additional operations of quotas for a job with any number of steps. `tests/adapters/test_gate_cost.py` counts
+    them.
     """
 
     table_writes: int = 0

@@ -20,10 +20,10 @@ def weights(tenants: int, skew: float) -> np.ndarray:
 
 
 def busiest(tenants: int, skew: float, mode: str, *, jobs: int = 50_000, seed: int = 0) -> float:
-    """Returns the busiest lane's traffic divided by an even share: 1 is perfect, 16 is all traffic on one lane.
+    """Returns the busiest lane's traffic divided by an even share. 1 is perfect, and 16 is all traffic on one lane.
 
     The lane of each job is computed by the product's own routing, over the keys of DEFAULT or BURST. Tenants have
-    random names: CRC32 spreads names that differ in one digit more evenly than real ones.
+    random names, since CRC32 spreads names that differ in one digit more evenly than real names.
     """
     rng = np.random.default_rng(seed)
     names = [rng.bytes(8).hex() for _ in range(tenants)]
@@ -37,7 +37,8 @@ def busiest(tenants: int, skew: float, mode: str, *, jobs: int = 50_000, seed: i
 class Drained:
     """The times of a simulation, in seconds.
 
-    `drained_s`: until the burst's last reply was processed; `neighbour_s`: the longest wait of another tenant's reply.
+    `drained_s` is the time until the burst's last reply was processed. `neighbour_s` is the longest wait of another
+    tenant's reply.
     """
 
     drained_s: float
@@ -49,9 +50,9 @@ def drain(
 ) -> Drained:
     """Simulates one tenant's simultaneous replies, and a tenant on the same lane with occasional replies.
 
-    Each lane is a first-in-first-out queue with `calls_a_lane` servers (instances times `maxConcurrentCalls`);
-    handling times are exponential with mean `handling_s`. The neighbour of
-    OTHER LANE and of SHARED is on another lane; SHARED has one queue for the replies of all lanes.
+    Each lane is a first-in-first-out queue with `calls_a_lane` servers (instances times `maxConcurrentCalls`). The
+    handling times are exponential with mean `handling_s`. The neighbour of OTHER LANE and of SHARED is on another lane.
+    SHARED has one queue for the replies of all lanes.
     """
     rng = np.random.default_rng(seed)
     crowded = lane_of("tenant-0000", LANES)

@@ -1,7 +1,7 @@
 """The price of a deployment for a month at a number of jobs, by row.
 
-Flex Consumption bills an instance while a function runs on it, at least one second each time. It scales HTTP, Durable
-and each other function separately. On a plan all functions share the instances.
+Flex Consumption bills an instance while a function runs on it, at least one second each time. Flex Consumption scales
+HTTP, Durable and each other function separately. On a plan all functions share the instances.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PEEKS = 17
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the price. `usd` is None if the price could not be read; `what` then has the quantity."""
+    """A row of the price. `usd` is None if the price could not be read. Then `what` has the quantity."""
 
     what: str
     usd: float | None
@@ -77,7 +77,7 @@ class Month:
 def groups(deployment: Deployment, job: Job, *, by_messages: bool) -> list[Group]:
     """Returns the groups that scale separately on Flex Consumption and work for jobs.
 
-    `by_messages`: `tell` writes the feed.
+    With `by_messages`, `tell` writes the feed.
     """
     found = []
     for group in job.groups:

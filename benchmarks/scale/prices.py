@@ -58,7 +58,7 @@ KEY_OPERATIONS = PRICES["KEY_OPERATIONS"]
 class Limit:
     """A throughput limit: one `thing` takes at most `per_s` of `unit`.
 
-    A subscription and region has at most `most` of them; None means no limit.
+    A subscription and region has at most `most` things. None means no limit.
     """
 
     per_s: float

@@ -139,7 +139,7 @@ class Child:
     async def keep_running(self) -> None:
         """Keeps the child running and never returns.
 
-        Raises ChildFailed if the first start failed, or if several starts in a row failed.
+        Raises ChildFailed if the first start failed, or if 5 starts in a row failed.
         """
         name = self.spec.name
         self._sink = self._data.begin_log(name).open("a", buffering=1, encoding="utf-8")

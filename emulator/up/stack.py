@@ -25,7 +25,7 @@ class Stack:
     async def serve(self, stop: asyncio.Event, on_wave: Callable[[int], Awaitable[None]]) -> None:
         """Serves until `stop` is set. Awaits `on_wave(n)` when wave n is ready. At the last wave, all children serve.
 
-        If a child fails repeatedly, raises its `UpError` after the other children have stopped.
+        If a child raises ChildFailed, raises this error after the other children have stopped.
         """
         keepers: list[asyncio.Task[None]] = []
         stopping = asyncio.create_task(stop.wait())

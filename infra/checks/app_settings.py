@@ -1,4 +1,4 @@
-"""Checks app settings: the template sets each one that the app or a binding needs in Azure, and no other."""
+"""Checks that the template sets each app setting that the app or a binding needs in Azure, and no other setting."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ _PREMIUM_ONLY = frozenset(
 
 
 def known() -> frozenset[str]:
-    """Returns the settings that a template may set: those that the app reads in Azure, and those of the platform."""
+    """Returns the settings that a template may set: settings that the app reads in Azure, and settings of the
+    platform.
+    """
     read = frozenset(setting.name for setting in SETTINGS) - _LAPTOP
     return read | _NEEDED | frozenset(_NEEDED_WITH.values()) | _PLATFORM | _PREMIUM_ONLY
 

@@ -1,6 +1,6 @@
-"""The short form of the snapshots, which is committed: it shows a reviewer the effect of a changed template.
+"""The short form of the snapshots, which is committed and shows a reviewer the effect of a changed template.
 
-It leaves out tags and nulls, and merges resources that differ by the number of a lane only. It names rights as
+The short form omits tags and nulls, and merges resources that differ only by the number of a lane. It names rights as
 `roles.py` does, and replaces queries and other long texts by a digest.
 """
 

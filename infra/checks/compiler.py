@@ -1,7 +1,7 @@
 """Microsoft's Bicep compiler, in one process for all files: diagnostics, format, and the resources of a deployment.
 
-It talks to `bicep jsonrpc --stdio` (https://github.com/Azure/bicep, src/Bicep.Cli/Rpc), with no network and with fixed
-values of the environment variables that parameter files read.
+The process is `bicep jsonrpc --stdio` (https://github.com/Azure/bicep, src/Bicep.Cli/Rpc), with no network and with
+fixed values of the environment variables that parameter files read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ENVIRONMENT = {
 
 
 def find(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Returns the program that `$BICEP` names, else `bicep` on PATH. Returns None if there is none."""
+    """Returns the program that `$BICEP` names, else `bicep` on PATH, or None if neither exists."""
     return shutil.which(environ.get("BICEP") or "bicep", path=environ.get("PATH"))
 
 
@@ -51,7 +51,7 @@ class Compiler:
     def __init__(self, program: str | None = None) -> None:
         """Starts the program, by default the one of `find`.
 
-        Raises CheckFailed if there is none, or it has another version.
+        Raises CheckFailed if the program is missing or has another version.
         """
         program = program or find()
         if program is None:
@@ -104,7 +104,7 @@ class Compiler:
         ]
 
     def template(self, path: Path) -> dict[str, Any]:
-        """Returns a template without errors as the JSON that Resource Manager takes."""
+        """Returns a template without errors as the JSON that Resource Manager accepts."""
         content: dict[str, Any] = json.loads(self._call("compile", path=str(path))["contents"])
         return content
 

@@ -1,7 +1,7 @@
-"""Checks container apps: each runs one service, with a scale rule for each of its subscriptions.
+"""Checks container apps. Each app runs one service, with a scale rule for each of the service's subscriptions.
 
-Rules must match KEDA's schema: Resource Manager accepts a rule with any metadata. KEDA then does not scale, and reports
-it in the system logs only.
+Rules must match KEDA's schema, since Resource Manager accepts a rule with any metadata. With a wrong rule, KEDA does
+not scale, and reports this in the system logs only.
 """
 
 from __future__ import annotations

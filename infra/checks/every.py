@@ -24,7 +24,9 @@ from infra.package import durable_backend, host_json
 
 
 def templates(root: Path) -> list[Path]:
-    """Returns the templates and parameter files; main.bicep first, since the compiler then knows its modules."""
+    """Returns the templates and parameter files. The file main.bicep is first, since the compiler then knows its
+    modules.
+    """
     folder = root / "infra" / "bicep"
     main = folder / "main.bicep"
     return [main, *sorted(set(folder.rglob("*.bicep")) - {main}), *sorted(folder.glob("*.bicepparam"))]

@@ -1,4 +1,4 @@
-"""The report of a check: findings, or the reason that it could not run."""
+"""The report of a check: findings, or the reason why the check could not run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One fault with its file, its line and the rule that found it. Lines count from 1; line 0 is the whole file."""
+    """One fault with its file, its line and the rule that found the fault. Lines count from 1. Line 0 is the whole
+    file.
+    """
 
     path: Path
     line: int
@@ -22,5 +24,5 @@ class Finding:
 class CheckFailed(Exception):
     """A check could not run, which counts as a failure.
 
-    The message has the missing part and how to get it, in one line.
+    The message has the missing part and the way to get it, in one line.
     """

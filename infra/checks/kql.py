@@ -22,7 +22,7 @@ _SPAN = re.compile(r"\b\d+(?:\.\d+)?[a-z]*\b")
 
 
 class UnreadableQuery(ValueError):
-    """The query has a part that this module does not understand; the message has the part."""
+    """The query has a part that this module cannot read. The message has the part."""
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ MOST_ASSIGNMENTS = 400
 class Right(NamedTuple):
     """A role of an identity on a resource.
 
-    `who`: `app`, `operator`, `smoke`, `containers` (Container Apps itself), or a platform service. `where`: names of
-    resources, without the parts of an environment. `only`: the actions on blobs that a condition restricts, and the
-    paths that it allows.
+    `who` is `app`, `operator`, `smoke`, `containers` (Container Apps itself), or a platform service. `where` has names
+    of resources, without the parts of an environment. `only` has the actions on blobs that a condition restricts, and
+    the paths that the condition allows.
     """
 
     who: str

@@ -27,7 +27,7 @@ def check(root: Path) -> list[Finding]:
 
 
 def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
-    """Checks that a deployment that writes keys writes each of `protocols.json`."""
+    """Checks that a deployment that writes keys writes each key of `protocols.json`."""
     written = {each.name.partition("/")[2].replace("~3A", ":").replace("~2F", "/") for each in snapshot.of(_KEYS)}
     missing = sorted(seeds(root / "protocols").keys() - written) if written else []
     return [snapshot.finding("seeds", None, f"the template does not write {key} into the store") for key in missing]

@@ -28,7 +28,7 @@ class Resource:
     content: Mapping[str, Any]
 
     def get(self, path: str) -> Any:
-        """Returns the value at a path such as `properties.sku.name`; None if it is absent."""
+        """Returns the value at a path such as `properties.sku.name`, or None if the value is absent."""
         value: Any = self.content
         for part in path.split("."):
             value = value.get(part) if isinstance(value, dict) else None
@@ -36,7 +36,9 @@ class Resource:
 
     @property
     def scope(self) -> str:
-        """Returns the id of the resource that an extension (a role assignment) belongs to; for others its own id."""
+        """Returns the id of the resource that an extension (a role assignment) belongs to. Other resources return their
+        own id.
+        """
         quoted = re.match(r"\[extensionResourceId\('([^']+)'", str(self.content["id"]))
         return quoted[1] if quoted else str(self.content["id"]).rpartition("/providers/")[0]
 
@@ -54,7 +56,7 @@ class Snapshot:
 
     @property
     def on_flex(self) -> bool:
-        """Returns whether the app's plan is Flex Consumption."""
+        """Returns `True` if the app's plan is Flex Consumption."""
         return any(each.get("sku.name") == "FC1" for each in self.of("Microsoft.Web/serverfarms"))
 
     def finding(self, rule: str, resource: Resource | None, text: str) -> Finding:
@@ -80,7 +82,7 @@ def short(text: str) -> str:
 def settings(given: Any) -> dict[str, str]:
     """Returns the settings of `Microsoft.Web/sites/config`.
 
-    Of an expression that a deployment evaluates, returns its parts.
+    If the settings are an expression that a deployment evaluates, returns the parts of the expression.
     """
     if isinstance(given, dict):
         return {name: str(value) for name, value in given.items()}

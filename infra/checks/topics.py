@@ -23,8 +23,8 @@ def check_topology(root: Path) -> list[Finding]:
 def check(root: Path, snapshot: Snapshot) -> list[Finding]:
     """Checks that topics, subscriptions and queues are those of Config.json, and rules filter by step type.
 
-    A rule with the name `$Default` replaces the rule of a new subscription that accepts all messages. That of a reply
-    subscription records the topic; all of them forward to the queue of replies, or none.
+    A rule with the name `$Default` replaces the rule of a new subscription that accepts all messages. The `$Default` of
+    a reply subscription records the topic. Either all reply subscriptions forward to the queue of replies, or none.
     """
     replies = json.loads((root / "infra" / "bicep" / "topology.json").read_text(encoding="utf-8"))["replies"]
     config = json.loads((root / "infra" / "bus" / "Config.json").read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""The deployed package: its files, packages and durable backend; built and started as Azure does."""
+"""The deployed package: its files, packages and durable backend. The package is built and started as Azure does."""

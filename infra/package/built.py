@@ -27,7 +27,8 @@ _EMULATORS = {"servicebus-emulator": (), "functions-emulator": ("azure",)}
 
 @dataclass(frozen=True)
 class Built:
-    """A built package. `app` holds the code and, as the remote build leaves them, the packages in `.python_packages`.
+    """A built package. `app` contains the code and, as the remote build leaves them, the packages in
+    `.python_packages`.
 
     `environment` is a virtual environment with these packages and no other.
     """

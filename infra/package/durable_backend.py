@@ -1,7 +1,7 @@
 """The durable backend of a parameter file, and its host.json.
 
-The scale controller reads the backend in the packaged host.json, so package and template must agree: both read the
-parameter file. This module needs no packages, since scripts/package.py runs without the project's.
+The scale controller reads the backend in the packaged host.json, so package and template must agree. Both read the
+parameter file. This module needs no packages, since scripts/package.py runs without the project's packages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def parameter_file(root: Path) -> Path:
 def chosen(parameters: Path, environ: Mapping[str, str]) -> str:
     """Returns the backend of a deployment with this file and environment.
 
-    Raises CheckFailed if there is none, or an unknown one.
+    Raises CheckFailed if no backend is set, or if the backend is unknown.
     """
     backend = environ.get(SETTING) or _default(parameters)
     if backend is None:
@@ -40,7 +40,7 @@ def chosen(parameters: Path, environ: Mapping[str, str]) -> str:
 
 
 def check(root: Path) -> list[Finding]:
-    """Checks that each parameter file names a backend where the packaging finds it."""
+    """Checks that each parameter file has a known default backend in the line that the packaging reads."""
     found = []
     for path in sorted((root / "infra" / "bicep").glob("*.bicepparam")):
         if _default(path) not in HOST_JSON:

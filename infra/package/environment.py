@@ -1,4 +1,6 @@
-"""Virtual environments of the checks, separate from the project's. Each is created once, under `.lucius/checks`."""
+"""Virtual environments of the checks, separate from the project's environment. The checks create each environment once,
+under `.lucius/checks`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ DEPLOYED = (3, 12)
 
 
 def find_python312() -> Path | None:
-    """Returns the interpreter of the deployed version; None if the machine has none."""
+    """Returns the interpreter of the deployed version, or None if the machine has none."""
     return next((candidate for candidate in _candidates() if _version(candidate) == DEPLOYED), None)
 
 
@@ -33,10 +35,11 @@ def python312() -> Path:
 def made(
     root: Path, name: str, python: Path, *requirements: str, files: tuple[Path, ...] = (), over: Path | None = None
 ) -> Path:
-    """Returns the folder of an environment with the requirements, and creates it again if they or the files changed.
+    """Returns the folder of an environment with the requirements. Creates the environment again if the requirements or
+    the files changed.
 
-    `over`: the folder of another environment, whose packages it sees and does not install. Raises CheckFailed with the
-    last line of the failed command.
+    `over` is the folder of another environment, whose packages the new environment uses and does not install. Raises
+    CheckFailed with the last line of the failed command.
     """
     digest = hashlib.sha256("\0".join((str(python), str(over), *requirements)).encode())
     for file in files:

@@ -191,7 +191,9 @@ def check_backends(root: Path) -> list[Finding]:
 
 
 def documented(key: tuple[str, ...]) -> bool:
-    """Returns whether a key's path is in the list. App settings (`AzureFunctionsJobHost__a__b`) name the same keys."""
+    """Returns `True` if a key's path is in the list. App settings (`AzureFunctionsJobHost__a__b`) name the same
+    keys.
+    """
     return _kind(key) is not None
 
 

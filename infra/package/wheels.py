@@ -1,4 +1,4 @@
-"""The wheels that pip accepts for the hosts that run the package. The lock and the package consist of these."""
+"""The wheels that pip accepts for the hosts that run the package. The lock and the package have only these wheels."""
 
 from __future__ import annotations
 

@@ -18,9 +18,7 @@ Table = Mapping[Any, Mapping[Any, TargetState]]
 
 
 def arrows(table: Table) -> dict[tuple[str, str], list[str]]:
-    """Returns the triggers from one state to another, in the order of the table. Leaves out triggers that keep the
-    state.
-    """
+    """Returns the triggers from one state to another, in the order of the table. Omits triggers that keep the state."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for state, rows in table.items():
         for trigger, row in rows.items():

@@ -1,6 +1,6 @@
 """Records the host in its own process.
 
-`sitecustomize` starts it, since the processes of the stack have its folder on their path.
+`sitecustomize` starts the recording, since the processes of the stack have its folder on their path.
 """
 
 #: environment variable with the file to write

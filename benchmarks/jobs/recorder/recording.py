@@ -2,7 +2,7 @@
 
 CPU time is that of each thread by its own clock. A sample assigns it to the innermost frame of the app, of the host, or
 of an installed package. Python's own library counts for its caller. A sample waits for the interpreter, which a thread
-releases in system calls: functions that make them show more than they use.
+releases in system calls, so functions that make system calls show more than they use.
 """
 
 from __future__ import annotations

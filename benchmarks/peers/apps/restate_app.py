@@ -1,7 +1,7 @@
 """A Restate service of the Python SDK: a handler with three durable steps (`ctx.run_typed`).
 
-`run_external` sends each step to the worker of `BENCH_WORKER`, whose replies resolve two awakeables. Served by
-Hypercorn with the production settings of https://docs.restate.dev/develop/python/serving, one worker per core.
+`run_external` sends each step to the worker of `BENCH_WORKER`, whose replies resolve two awakeables. Hypercorn serves
+the service with the production settings of https://docs.restate.dev/develop/python/serving, with one worker per core.
 """
 
 from __future__ import annotations
