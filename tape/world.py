@@ -76,8 +76,8 @@ class Undisturbed:
 
 
 class QuietBus:
-    """The parts of the bus that carry few messages on a tape. A tape has calls of jobs that waited for other jobs, and no
-    dead letters.
+    """The parts of the bus that carry few messages on a tape. A tape has calls of jobs that waited for other
+    jobs, and no dead letters.
     """
 
     def __init__(self, world: World) -> None:
