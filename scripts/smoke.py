@@ -68,7 +68,7 @@ class Api:
         self._credential = DefaultAzureCredential() if audience else None
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sends a request. Raises Away if there is no response. Raises Failed for an unsuccessful response."""
+        """Sends a request. Raises Away if the response is missing. Raises Failed for an unsuccessful response."""
         request = urllib.request.Request(f"{self._url}{path}", method=method)
         if body is not None:
             request.data = json.dumps(body).encode()

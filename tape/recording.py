@@ -117,7 +117,7 @@ class RecordedJob:
 
     @cached_property
     def replies(self) -> tuple[RecordedReply, ...]:
-        """Returns every reply that left an EVENT row, also late, stale and repeated ones, in order."""
+        """Returns every reply that left an EVENT row, in order. Late, stale and repeated replies are included."""
         return tuple(self._replies())
 
     @cached_property

@@ -1,6 +1,6 @@
-"""GraphQL documents: parsed, limited, validated and executed with graphql-core (R83).
+"""Parses, limits, validates and executes GraphQL documents with graphql-core (R83).
 
-Imported at the first request that needs it, since graphql-core has 150 modules.
+The app imports this module at the first request that needs it, since graphql-core has 150 modules.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ async def answer(
 async def messages(
     operation: Operation, sources: Mapping[str, Source], variables: JsonObject, correlation_id: str
 ) -> tuple[list[JsonObject], bool]:
-    """Yields the result for each message of the source, with True if more messages can follow. No message follows a
+    """Returns the result for each message of the source, and True if more messages can follow. No message follows a
     refused source.
 
     Raises Transient.

@@ -1,15 +1,15 @@
 """`python -m benchmarks.peers [SYSTEM ...]`: the same 3-step job on LUCIUS, DBOS, Celery and Restate, in turn.
 
-Systems: `LUCIUS`, `DBOS` (with PostgreSQL), `Celery` (with Redis), `Restate` (its server from npm). In each round each
-system starts in an empty folder and runs jobs to warm up. Then it runs jobs one at a time, then jobs of 64 concurrent
-callers, and ends.
+The systems are `LUCIUS`, `DBOS` (with PostgreSQL), `Celery` (with Redis) and `Restate` (its server from npm). In each
+round each system starts in an empty folder and runs jobs to warm up. Then the system runs jobs one at a time, then jobs
+of 64 concurrent callers, and ends.
 
-Steps do nothing: they are functions of the peer's own process. With `--worker external` they are messages to one
-external worker, which replies to each with an ACK and a RESULT over the system's own channel.
+Steps are functions of the peer's own process, which do nothing. With `--worker external` the steps are messages to one
+external worker, which replies to each with an ACK and a RESULT over the system's own channel. This option adds the
+system `minimal app`, an app for such a job that is handwritten on Durable Functions.
 
-This adds the system `minimal app`, an app for such a job that is handwritten on Durable Functions. A peer that is not
-available is skipped, with the command that installs it. Missing programs go into `.lucius/peers`; nothing is installed
-on the machine.
+The benchmark skips an unavailable peer, and prints the command that installs the peer. Missing programs go into
+`.lucius/peers`, and nothing is installed on the machine.
 """
 
 from __future__ import annotations

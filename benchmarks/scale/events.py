@@ -85,7 +85,7 @@ class Events:
 
     @property
     def table_writes(self) -> float:
-        """Returns the table writes. A batch is one transaction; HEAD's `sent` is a separate write after a pause."""
+        """Returns the table writes. A batch is one transaction. HEAD's `sent` is a separate write after a pause."""
         if self.mode == "off":
             return 0
         if self.by_commits:

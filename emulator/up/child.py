@@ -84,7 +84,7 @@ class _LinePipe:
     async def drain(self, timeout_s: float) -> None:
         """Reads the last lines of a child that has ended.
 
-        Stops after a timeout, since a grandchild may keep the pipe open.
+        Stops after `timeout_s` seconds, since a grandchild may keep the pipe open.
         """
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=timeout_s)

@@ -24,7 +24,7 @@ class ReadRow:
 
 
 def read_row(question: str, row: Sequence[tuple[str, str]], context: str, rarity: Rarity) -> ReadRow:
-    """Reads a row of (heading, cell), below a heading."""
+    """Reads a row of pairs (heading, cell). `context` is the heading above the row."""
     words = set(stems(question))
     inside = [set(stems(cell)) for _, cell in row]
     # of cells that it says equally the longest

@@ -1,4 +1,6 @@
-"""Reads request bodies: limited in size, declared as JSON, and strict (`shared.core.records.strict_json`)."""
+"""Reads request bodies, which must be at most 1 MiB, declared as JSON, and strict JSON
+(`shared.core.records.strict_json`).
+"""
 
 from __future__ import annotations
 

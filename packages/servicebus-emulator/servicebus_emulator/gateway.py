@@ -161,8 +161,8 @@ class Gateway:
     def drop_removed(self) -> None:
         """Detaches the links to deleted entities.
 
-        The text is that of an attach, since `translate` of `@azure/core-amqp` (errors.ts) takes `amqp:not-found` for
-        MessagingEntityNotFound by its text only, and for ServiceCommunicationProblem without it.
+        The text is that of an attach. By this text, `translate` of `@azure/core-amqp` (errors.ts) maps `amqp:not-found`
+        to MessagingEntityNotFound. With another text, `translate` returns ServiceCommunicationProblem.
         """
         receivers = [(link, each.queue.path) for link, each in self._consumers.items() if each.queue.removed]
         senders = [(link, each.path) for link, each in self._senders.items() if each.removed]

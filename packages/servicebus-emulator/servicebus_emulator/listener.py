@@ -20,7 +20,7 @@ class ListenError(Exception):
 
 
 class Listener:
-    """A listening socket; `factory` makes the protocol of each accepted connection."""
+    """A listening socket. `factory` makes the protocol of each accepted connection."""
 
     def __init__(
         self, factory: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None, handshake_timeout_s: float

@@ -287,7 +287,7 @@ class Store:
     # --- entities
 
     def entity(self, entity_id: str) -> str | None:
-        """Returns the state as JSON text; `None` if the entity does not exist."""
+        """Returns the state as JSON text, or `None` if the entity does not exist."""
         row = self._db.execute("SELECT state FROM entities WHERE entity_id = ?", (entity_id,)).fetchone()
         return None if row is None else row[0]
 

@@ -56,8 +56,8 @@ class Settings:
         """Returns the connection string for the `connection` of a binding.
 
         `service` is `serviceBus`, `blob`, `queue` or `table`. The order is that of the WebJobs SDK
-        (GetWebJobsConnectionSection): names with its prefix before other names, and connection strings before settings.
-        Raises `BindingError` if neither exists.
+        (GetWebJobsConnectionSection): names with the prefix `AzureWebJobs` before other names, and connection strings
+        before settings. Raises `BindingError` if no such setting exists.
         """
         for candidate in (f"AzureWebJobs{name}", name):
             for key in (f"ConnectionStrings:{candidate}", candidate):

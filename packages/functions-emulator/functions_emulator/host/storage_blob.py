@@ -1,8 +1,8 @@
 """Blob triggers, inputs and outputs.
 
-The trigger lists its container every second. The extension without Event Grid does so less often. The host's store
-retains the name and ETag of each handled blob. A blob that fails `poisonBlobThreshold` times is not tried again, and a
-message goes to `webjobs-blobtrigger-poison`.
+The trigger lists its container every second. The extension without Event Grid lists its container less often. The
+host's store retains the name and ETag of each handled blob. A blob that fails `poisonBlobThreshold` times is not tried
+again, and a message goes to `webjobs-blobtrigger-poison`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from servicebus_emulator.amqp.values import Array, Described, Symbol, Ubyte, Uin
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field on the wire: the types that are accepted, its encoder, and whether it is mandatory."""
+    """One field on the wire, with the accepted types and its encoder. The field is mandatory or optional."""
 
     accepts: tuple[type, ...]
     encode: Callable[[Any], bytes]

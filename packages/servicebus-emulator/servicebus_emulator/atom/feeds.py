@@ -19,7 +19,7 @@ def instant(ms: int) -> str:
 
 
 def read_content(body: bytes) -> ElementTree.Element:
-    """Returns the description element in the content of an entry. Raises InvalidRequest if there is none."""
+    """Returns the description element in the content of an entry. Raises InvalidRequest if the element is missing."""
     if b"<!" in body:
         raise InvalidRequest("Document types and entities are not accepted.")
     try:

@@ -55,7 +55,7 @@ class Timers:
         return len(self._heap)
 
     def next_due_ms(self) -> int | None:
-        """Returns the time of the next call; None without a call."""
+        """Returns the time of the next call, or None without a call."""
         heap = self._heap
         while heap and heap[0][2].call is None:
             heapq.heappop(heap)
