@@ -64,19 +64,19 @@ def floor(figures: dict[str, Any]) -> str:
 
 
 def ratio_to_floor(counted: dict[str, Any], floors: dict[str, Any]) -> str:
-    """Returns the ratio as one line."""
+    """Returns the ratio of the CPU of a 3-step job to the CPU of its floor, as one line."""
     [used] = [cpu_of_all(row["cpu_ms_per_job"]) for row in counted["jobs"] if row["steps"] == 3]
     least = sum(floors["cpu_ms_per_job"].values())
     return f"a 3-step job takes {used / least:.2f} times the CPU of its floor ({used:.0f} and {least:.0f} ms)"
 
 
 def cpu_of_all(used: dict[str, float]) -> float:
-    """Returns the CPU of all processes except the driver."""
+    """Returns the CPU-ms per job of all processes except the driver."""
     return sum(ms for name, ms in used.items() if name not in OUTSIDE)
 
 
 def hosts(figures: dict[str, Any]) -> str:
-    """Returns the lines for each number of processes."""
+    """Returns the table of requests, with a row for each number of processes."""
     return text_table(list(figures["rows"][0]), [list(row.values()) for row in figures["rows"]])
 
 

@@ -98,7 +98,7 @@ class Stack:
         return f"Endpoint={self.bus};{key};UseDevelopmentEmulator=true;"
 
     def tables(self) -> dict[str, int]:
-        """Returns the numbers of requests so far, by kind."""
+        """Returns the numbers of storage requests so far, by kind."""
         return dict(storage_operations(self.data / "logs" / "azurite.log"))
 
     def ended(self) -> int:
@@ -186,7 +186,9 @@ def free_port() -> int:
 
 
 def cpu_seconds(pids: Iterable[int | str]) -> float:
-    """Returns CPU of these processes (or threads, as `PID/task/TID`) and of their ended children. Linux only."""
+    """Returns the CPU seconds of these processes (or threads, as `PID/task/TID`) and of their ended children. Linux
+    only.
+    """
     used = 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

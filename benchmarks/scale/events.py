@@ -99,13 +99,13 @@ class Events:
 
     @property
     def entities_written(self) -> float:
-        """Returns the entities written: HEAD with each write, SEEN with each batch, and the events."""
+        """Returns the number of entities written: HEAD with each write, SEEN with each batch, and the events."""
         whole = self.table_writes + self.seen + self.events if self.mode != "off" else 0
         return 2 * whole - self.table_writes if self.by_commits else whole
 
     @property
     def rows_kept(self) -> int:
-        """Returns the rows kept: events, and SEEN."""
+        """Returns the number of rows that stay: the events, and SEEN."""
         return self.events + 1 if self.mode != "off" else 0
 
     @property

@@ -186,7 +186,7 @@ class Job:
 
     @property
     def executions(self) -> int:
-        """Returns the function executions: the POST, a reply function per reply, episodes and activities."""
+        """Returns the number of function executions: the POST, a reply function per reply, episodes and activities."""
         return 1 + self.replies + self.episodes + self.activities
 
     @property
@@ -213,22 +213,26 @@ class Job:
         return RECORD_BYTES + RECORD_BYTES_A_STEP * self.steps
 
     def span_bytes(self, kept: float) -> float:
-        """Returns the bytes of spans. `kept` is the share of the traces."""
+        """Returns the bytes of spans. `kept` is the share of stored traces, from 0 to 1."""
         return KEPT_SPAN_BYTES + kept * (SPAN_BYTES + SPAN_BYTES_A_STEP * self.steps)
 
     @property
     def host_span_bytes(self) -> int:
-        """Returns the bytes of spans of the Functions host itself, at most."""
+        """Returns the maximum bytes of spans of the Functions host itself."""
         return HOST_SPAN_BYTES * self.executions
 
     @property
     def scheduler_actions(self) -> int:
-        """Returns the actions: the start, two per activity, one event per reply."""
+        """Returns the number of actions of the Durable Task Scheduler: the start, two per activity, and one event per
+        reply.
+        """
         return 1 + 2 * self.activities + 2 * self.steps
 
     @property
     def durable_messages(self) -> int:
-        """Returns the messages of control queues: the start, an activity's result, an event per reply, step timers."""
+        """Returns the number of messages of control queues: the start, an activity's result, an event per reply, and
+        step timers.
+        """
         return 1 + self.activities + 2 * self.steps + 2 * self.steps
 
 

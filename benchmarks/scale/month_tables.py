@@ -17,7 +17,7 @@ OPTION_JOBS = (0, 10_000, 100_000, 1_000_000, 10_000_000, 80_000_000)
 
 
 def months() -> str:
-    """Returns a month of each parameter file."""
+    """Returns the table of a month's price for each parameter file, by the number of jobs."""
     body = []
     for name in NAMES:
         deployment = read(name)
@@ -45,7 +45,7 @@ _OTHERWISE = ("(a) and (b)", "(e) App Service B1")
 
 
 def options() -> str:
-    """Returns the options to run the app, by rate."""
+    """Returns the table of a month's price for each option to run the app, by the number of jobs."""
     rows = [(name, each, True) for name, each in OPTIONS.items()]
     rows += [(f"{name}, `LUCIUS_EVENTS=off`", OPTIONS[name], False) for name in _OTHERWISE]
     rows += [(f"{name}, all traces", replace(OPTIONS[name], traces_kept=1.0), True) for name in _OTHERWISE]
@@ -60,7 +60,7 @@ GOALS = {"(a) and (b)": 200, "(e) App Service B1": 125}
 
 
 def parts() -> str:
-    """Returns the cost of a million 3-step jobs a month by part, for the deployments with a goal."""
+    """Returns the table of the cost of a million 3-step jobs a month by part, for the deployments with a goal."""
     found = [{row.what: row.usd or 0.0 for row in month(OPTIONS[name], MILLION).rows} for name in GOALS]
     names = list(dict.fromkeys(name for each in found for name in each))
     body = [[name, *(f"{each[name]:.2f}" if name in each else "" for each in found)] for name in names]
@@ -72,7 +72,7 @@ def parts() -> str:
 
 
 def promises() -> str:
-    """Returns the part of that cost for each guarantee that a deployment can disable."""
+    """Returns the table of the cost of each guarantee for a million 3-step jobs a month, by deployment with a goal."""
     job, deployments = Job(3), [OPTIONS[name] for name in GOALS]
 
     def less(**changes: Any) -> list[float]:

@@ -25,7 +25,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Page:
-    """One page."""
+    """One page of a document, with its size, its lines and the source of its text."""
 
     #: page number, from 1
     number: int

@@ -110,7 +110,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Program:
-    """The program of a run."""
+    """The program of a run, and the Python that runs it."""
 
     python: str
     #: path of the program in the pack's folder

@@ -18,7 +18,7 @@ FILE = Path(__file__).resolve().parents[2] / "tests" / "comparisons.json"
 
 
 class State(StrEnum):
-    """State of a difference."""
+    """State of a difference between an emulator and Azure."""
 
     #: repaired: the behaviour is now Azure's; `test` shows it
     REPAIRED = "repaired"

@@ -128,7 +128,7 @@ class BusServer:
             self._timer.cancel()
 
     def will_write(self, client: Client) -> None:
-        """Adds the client to the next flush, for which it has output."""
+        """Adds a client that has output to the next flush."""
         self._writable.add(client)
         self.wake()
 

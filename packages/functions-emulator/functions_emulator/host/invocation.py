@@ -19,7 +19,7 @@ current: contextvars.ContextVar[Invocation | None] = contextvars.ContextVar("inv
 
 @dataclass(frozen=True, slots=True)
 class RetryState:
-    """`func.Context.retry_context`."""
+    """The value of `func.Context.retry_context`."""
 
     retry_count: int
     max_retry_count: int
@@ -28,7 +28,7 @@ class RetryState:
 
 @dataclass(frozen=True, slots=True)
 class TraceState:
-    """`func.Context.trace_context`: the W3C trace headers of the caller."""
+    """The value of `func.Context.trace_context`, with the W3C trace headers of the caller."""
 
     trace_parent: str
     trace_state: str

@@ -1,7 +1,8 @@
-"""Selects the shown log records: by `logging.logLevel` of host.json and the category that Microsoft's host gives them.
+"""Selects the shown log records by `logging.logLevel` of host.json and by the category that Microsoft's host gives to a
+record.
 
 Records of a function and its SDKs have the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk).
-Microsoft's worker hides none of them from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`). Records
+Microsoft's worker hides no such record from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`). Records
 of the host's own SDKs have the category of their event source, `Azure.Core` or `Azure.Messaging.ServiceBus`
 (AzureEventSourceLogForwarder.cs of azure-sdk-for-net).
 """

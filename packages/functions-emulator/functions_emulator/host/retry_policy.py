@@ -1,4 +1,6 @@
-"""The retry policy of a function (`@app.retry`). Of the triggers here, Azure applies it to timer triggers."""
+"""The retry policy of a function (`@app.retry`). Among the triggers of this emulator, Azure applies the policy only to
+timer triggers.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,9 @@ REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
 
 class MessageQueue(EntityMessages):
-    """One entity's messages and receivers. `dead_letters` is None for a dead-letter queue itself."""
+    """One entity's messages and receivers. `dead_letters` is None for a dead-letter queue itself. Methods with a
+    `token`, except `holds`, raise MessageLockLost if the token is unknown.
+    """
 
     def __init__(
         self,
@@ -233,7 +235,7 @@ class MessageQueue(EntityMessages):
         return token in self._locked
 
     def complete(self, token: uuid.UUID) -> None:
-        """Removes a locked message. This and the next methods raise MessageLockLost for an unknown token."""
+        """Removes a locked message."""
         message = self._take_lock(token)
         if self.repeats > 0:
             self.repeats -= 1
@@ -242,12 +244,12 @@ class MessageQueue(EntityMessages):
             self._remove(message)
 
     def abandon(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
-        """Returns a locked message immediately and counts a failed delivery."""
+        """Returns a locked message to the queue immediately and counts a failed delivery."""
         message = self._take_lock(token)
         self._fail_delivery(message, changes)
 
     def release(self, token: uuid.UUID) -> None:
-        """Returns a locked message without counting a delivery."""
+        """Returns a locked message to the queue without counting a delivery."""
         message = self._take_lock(token)
         self._return_to_queue(message)
 

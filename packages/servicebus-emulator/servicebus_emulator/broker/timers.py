@@ -10,7 +10,7 @@ _SWEEP_AT = 1024
 
 
 class Timer:
-    """A call at a time, unless it is cancelled."""
+    """A call that runs at a given time, unless the timer is cancelled."""
 
     __slots__ = ("_timers", "call", "due_ms")
 
