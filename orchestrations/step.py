@@ -21,7 +21,7 @@ _SETTLED_BY_TIME = (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_R
 
 
 class StepEnd(Enum):
-    """The result of a step's part of the orchestration."""
+    """The result of the part of an orchestration that runs one step."""
 
     SETTLED = "SETTLED"
     JOB_ENDED = "JOB_ENDED"

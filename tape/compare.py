@@ -54,7 +54,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first event of a job that differs. A side is None if its history has ended."""
+    """The first event of a job that differs. `recorded` or `played` is None if that history has ended."""
 
     place: int
     job_id: str

@@ -1,4 +1,4 @@
-"""The queue `lucius-admission`. Each message is a call, which requests a check or the next part of some work.
+"""The queue `lucius-admission`. Each message is a call, which starts one of five actions.
 
 A call checks a tenant's admission state when a quota opens by time or more jobs can start. Or the call checks a job
 that waited for other jobs (R51), or a breaker that opened (R63). Or the call allocates a quota over all tenants (R54),

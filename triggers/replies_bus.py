@@ -1,8 +1,8 @@
 """Service Bus triggers for replies. Each lane has a trigger, or all lanes share one trigger.
 
-A function that returns completes its message. A function that raises abandons its message immediately, which uses one
-of its deliveries within milliseconds. So a transient fault is retried here while the host renews the lock, and is
-raised only after the last try.
+A function that returns completes its message. A function that raises an exception abandons its message immediately,
+which uses one of its deliveries within milliseconds. So a transient fault is retried here while the host renews the
+lock, and is raised only after the last try.
 """
 
 from __future__ import annotations

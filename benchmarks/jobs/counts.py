@@ -60,7 +60,8 @@ async def counts(jobs: int) -> list[dict[str, Any]]:
 
 
 async def groups(jobs: int) -> dict[str, Any]:
-    """Returns a job of three steps in Flex Consumption's groups, and the host's CPU by function. Records the host.
+    """Returns the figures of a 3-step job by scale group of Flex Consumption, and the host's CPU by function. Records
+    the host.
 
     Jobs run one after another, so that no function waits for another job. Wall times are those of an idle machine.
     """

@@ -28,7 +28,9 @@ _TIMEOUT_S = 60.0
 
 @dataclass
 class Reader:
-    """Follows a tenant as an EventSource does: reads a response, waits its `retry`, and reconnects at its position."""
+    """Follows a tenant as an EventSource does: reads a response, waits for the time in `retry`, and reconnects at its
+    position.
+    """
 
     client: httpx.AsyncClient
     tenant: str

@@ -113,7 +113,7 @@ class Load:
         return ran
 
     async def saturated(self, request_type: str, jobs: int, at_once: int) -> Ran:
-        """Posts jobs at the maximum rate, with at most `at_once` active POSTs, and waits until all have ended."""
+        """Posts jobs at the maximum rate, with at most `at_once` active POSTs, and waits until all jobs have ended."""
         began = time.monotonic()
         ran = await self.post_many(request_type, jobs, at_once)
         await self.until_ended(ran)
@@ -121,7 +121,9 @@ class Load:
         return ran
 
     async def paced(self, request_type: str, per_s: float, jobs: int) -> Ran:
-        """Posts a job every 1/`per_s` seconds without regard to earlier responses, and waits for all ends."""
+        """Posts a job every 1/`per_s` seconds without regard to earlier responses, and waits until all jobs
+        have ended.
+        """
         ran, began, posts = Ran(), time.monotonic(), []
         for number in range(jobs):
             await asyncio.sleep(max(0.0, began + number / per_s - time.monotonic()))

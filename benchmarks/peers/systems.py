@@ -103,7 +103,7 @@ async def dbos(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 @contextlib.asynccontextmanager
 async def celery(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """Runs Celery. Redis writes each command to disk before it responds (`appendfsync always`). The CPU of the caller
-    counts, since it publishes.
+    counts, since the caller publishes.
     """
     server, python, port = environment.redis(), environment.python(), free_port()
     settings = {"BENCH_REDIS": f"redis://127.0.0.1:{port}"}

@@ -42,7 +42,7 @@ class Failure:
 
 @dataclass
 class Figures:
-    """Counts for one half."""
+    """Counts for one half of the documents."""
 
     errors: Counter[str] = field(default_factory=Counter)
     characters: Counter[str] = field(default_factory=Counter)

@@ -95,12 +95,12 @@ def fixed_a_month() -> dict[str, float]:
 
 
 def swept_per_s() -> float:
-    """Returns the jobs per second that one sweeper checks once and clears, if each lives for over a minute."""
+    """Returns the jobs per second that one sweeper checks once and clears, if each job lives longer than a minute."""
     return LOOKS_S / PERIOD_S / ((LOOK_CALLS + CLEARING_CALLS) * CALL_CPU_S)
 
 
 def watched() -> float:
-    """Returns the number of living jobs that one sweeper checks when they are due, if it clears none."""
+    """Returns the number of living jobs that one sweeper checks when the jobs are due, if the sweeper clears none."""
     return LOOKS_S / PERIOD_S / (LOOK_CALLS * CALL_CPU_S) * LOOK_EVERY_S
 
 

@@ -1,6 +1,7 @@
 """The cost of public events for a job without faults, by `LUCIUS_EVENTS`, and the cost of their deliveries.
 
-Counted by `tests/adapters/test_event_cost.py`, deliveries by `tests/adapters/test_delivery_cost.py`.
+`tests/adapters/test_event_cost.py` counts the operations, and `tests/adapters/test_delivery_cost.py` counts those of
+deliveries.
 """
 
 from __future__ import annotations
@@ -168,8 +169,8 @@ class Delivered:
 
     @property
     def usd(self) -> float:
-        """Returns the dollars for a million (operations, executions, entities), without the time of `deliver` and
-        egress.
+        """Returns the dollars for a million deliveries (operations, executions, entities), without the time of
+        `deliver` and egress.
         """
         return _usd(self)
 

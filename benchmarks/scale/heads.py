@@ -1,6 +1,6 @@
 """The cost of heads and anchors with `LUCIUS_AUDIT_KEY`. Without the key they cost nothing.
 
-Counted by `tests/adapters/test_event_cost.py`.
+`tests/adapters/test_event_cost.py` counts the operations.
 """
 
 from __future__ import annotations

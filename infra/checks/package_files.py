@@ -31,7 +31,7 @@ _SCRIPTS = ("infra/hooks", "infra/pipelines")
 
 
 def check(root: Path) -> list[Finding]:
-    """Returns wrong lines of `.funcignore`, files that it should name, and files of the app that it should not."""
+    """Returns wrong lines of `.funcignore`, files that it should name, and files of the app that it should not name."""
     file = root / ".funcignore"
     if not file.exists():
         return [Finding(file, 0, "funcignore", "is missing, so each tool deploys all files")]

@@ -22,7 +22,7 @@ def find_python312() -> Path | None:
 
 
 def python312() -> Path:
-    """Returns the same as find_python312. Raises CheckFailed, which has the command to get one."""
+    """Returns the interpreter of the deployed version. Raises CheckFailed with the command to install it."""
     found = find_python312()
     if found is None:
         raise CheckFailed(

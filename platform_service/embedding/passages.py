@@ -26,7 +26,9 @@ _ABBREVIATIONS = frozenset(
 
 @dataclass(frozen=True)
 class Passage:
-    """A run of sentences of one page. Sentences of a paragraph are joined by a space, paragraphs by a line break."""
+    """A run of sentences of one page. Sentences of a paragraph are joined by a space, and paragraphs by a line
+    break.
+    """
 
     #: number of the passage in the document, from 0
     index: int

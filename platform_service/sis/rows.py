@@ -11,7 +11,7 @@ from platform_service.sis.words import Rarity, stems
 
 @dataclass(frozen=True)
 class ReadRow:
-    """A row, read for one question."""
+    """A row, and its fit to one question."""
 
     #: whether the question says all words of a cell, or only words that are in the row or above it
     is_named: bool

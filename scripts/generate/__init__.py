@@ -1,1 +1,1 @@
-"""`make generate`: writes everything in the repository that is made from the code."""
+"""`make generate`: writes every file in the repository that is made from the code."""

@@ -33,7 +33,7 @@ def lines_of(body: bytes) -> list[tuple[int, bytes]]:
 
 
 async def submit_lines(lines: list[tuple[int, bytes]], submit: Submit, correlation_id: str) -> BatchOutcome:
-    """Submits the lines and returns their results in order. A failure of one line does not affect another."""
+    """Submits the lines and returns their results in order. A failure of one line does not affect other lines."""
     semaphore = asyncio.Semaphore(LINES_AT_ONCE)
 
     async def one(number: int, line: bytes) -> LineOutcome:

@@ -1,7 +1,7 @@
 """Celery with Redis as broker and result backend. A task of a killed worker runs again.
 
-`acks_late` and `reject_on_worker_lost` as in https://docs.celeryq.dev/en/stable/userguide/tasks.html. The pool is the
-default, one process per core. `python -m benchmarks.peers.apps.celery_app` is the caller. The caller reads `JOBS
+`acks_late` and `reject_on_worker_lost` are set as in https://docs.celeryq.dev/en/stable/userguide/tasks.html. The pool
+is the default, one process per core. `python -m benchmarks.peers.apps.celery_app` is the caller. The caller reads `JOBS
 AT_ONCE` from stdin, runs that number of jobs, and writes the seconds of each as a line of JSON.
 
 A job is a chain of three tasks. With the argument `external`, a job is a series of tasks. `begin` sends the first step

@@ -3,7 +3,7 @@
 | operation   | Python                       | JavaScript                         |
 |-------------|------------------------------|------------------------------------|
 | complete    | accepted                     | accepted                           |
-| abandon     | modified, not undeliverable  | modified, delivery-failed left out |
+| abandon     | modified, not undeliverable  | modified, delivery-failed omitted  |
 | defer       | modified, undeliverable-here | modified, undeliverable-here       |
 | dead-letter | rejected with an error       | rejected with an error             |
 

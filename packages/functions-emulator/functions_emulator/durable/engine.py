@@ -120,7 +120,7 @@ class Engine:
         self.store.hide("messages", (one.seq for one in messages), self.clock.now() + self.timeouts.messages)
 
     def finish_activity(self, task: ActivityTask, result: str | None) -> None:
-        """Sends the result of an activity, JSON text, to its orchestration."""
+        """Sends the result of an activity, as JSON text, to its orchestration."""
         self._end_activity(task, Kind.TASK_COMPLETED, {"TaskScheduledId": task.task_id, "Result": result})
 
     def fail_activity(self, task: ActivityTask, reason: str, details: str) -> None:

@@ -50,7 +50,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One history event."""
+    """One event of an instance's history."""
 
     kind: Kind
     event_id: int

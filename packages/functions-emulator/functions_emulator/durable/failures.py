@@ -51,7 +51,7 @@ def http_failure(message: str) -> tuple[str, str]:
 
 
 def error_without_state(text: str, stack: str) -> str:
-    """Returns the error of an orchestrator function that raised before the SDK ran its code."""
+    """Returns the error of an orchestrator function that raised an exception before the SDK ran its code."""
     return f"One or more errors occurred. ({_worker_message(text, stack)})"
 
 

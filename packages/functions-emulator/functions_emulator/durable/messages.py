@@ -35,7 +35,7 @@ def is_operation(kind: Kind, data: Mapping[str, Any]) -> bool:
 
 
 def result_of(child: Instance, task_id: int, error: str | None) -> tuple[Kind, dict[str, object]]:
-    """Returns kind and data of the message with which a finished sub-orchestration answers the call `task_id`.
+    """Returns kind and data of the message with which a finished sub-orchestration responds to the call `task_id`.
 
     `error` is the error of its code. Source: ProcessWorkflowCompletedTaskDecision in TaskOrchestrationDispatcher.cs of
     DurableTask.Core.

@@ -63,7 +63,7 @@ class Invoker:
     ) -> Any:
         """Runs the function. Returns the value of its HTTP output, else its return value.
 
-        `trigger_data` are the values for binding expressions. Raises `FunctionFailedError`, which is logged before.
+        `trigger_data` are the values for binding expressions. Logs a failure and raises `FunctionFailedError`.
         """
         trace = trace or TraceState("", "")
         invocation = Invocation(function.name, self._directory, trace=trace, retry=retry)

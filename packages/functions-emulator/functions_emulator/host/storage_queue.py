@@ -165,7 +165,7 @@ class QueueWriter:
                 await send(queue, base64.b64encode(body).decode() if self._encode else body.decode())
 
     async def close(self) -> None:
-        """Does nothing: no connection is kept open."""
+        """Does nothing, since no connection stays open."""
 
 
 def _body(value: Any) -> bytes:

@@ -70,7 +70,7 @@ class _Link:
 
 
 class IncomingLink(_Link):
-    """The peer sends, the broker receives."""
+    """A link on which the peer sends and the broker receives."""
 
     def __init__(self, session: LinkSession, attach: Attach) -> None:
         super().__init__(session, attach)

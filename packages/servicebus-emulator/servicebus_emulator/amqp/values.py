@@ -44,7 +44,9 @@ class Timestamp(int):
 
 
 class NaiveTimestamp(Timestamp):
-    """A timestamp that was written without a time zone. It is read as UTC, and encoded like any other timestamp."""
+    """A timestamp that was written without a time zone. Such a timestamp is read as UTC, and encoded like any other
+    timestamp.
+    """
 
 
 class Float(float):

@@ -1,4 +1,4 @@
-"""ATOM entries and feeds of the management API: reads requests, writes responses."""
+"""Reads requests and writes responses of the management API, as ATOM entries and feeds."""
 
 from __future__ import annotations
 

@@ -97,8 +97,9 @@ class Broker:
     # Addresses
 
     def queue(self, address: str) -> MessageQueue:
-        """Returns the queue, subscription or dead-letter queue that a receiver reads. Raises BusError if it cannot be
-        read."""
+        """Returns the queue, subscription or dead-letter queue that a receiver reads. Raises BusError if a receiver
+        cannot read the address.
+        """
         queue = self._queues.get(address.lower())
         if queue is None:
             if address.lower() in self.destinations:

@@ -81,7 +81,9 @@ def _check_durations(**durations: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionDescription:
-    """A subscription: the queue of the messages that its rules select. Without rules it receives none."""
+    """A subscription: the queue of the messages that its rules select. A subscription without rules receives no
+    messages.
+    """
 
     queue: QueueDescription
     rules: tuple[RuleDescription, ...] = (RuleDescription(DEFAULT_RULE),)

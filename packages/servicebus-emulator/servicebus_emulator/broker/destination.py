@@ -31,7 +31,7 @@ class DuplicateHistory:
         return message_id in self._until
 
     def remember(self, message_id: str, now_ms: int) -> int:
-        """Adds a new id. Returns the time when it expires."""
+        """Adds a new id. Returns the time when the id expires."""
         until = now_ms + self.window_ms
         self.restore(message_id, until)
         return until

@@ -1,4 +1,4 @@
-"""Basics of entities: their environment, sequence numbers and consumers, and the messages that they hold."""
+"""Basics of entities: their environment, sequence numbers and consumers, and the messages that they contain."""
 
 from __future__ import annotations
 

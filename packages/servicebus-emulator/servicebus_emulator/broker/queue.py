@@ -167,7 +167,8 @@ class MessageQueue(EntityMessages):
     def request_messages(self, consumer: Consumer) -> None:
         """Delivers messages to a consumer with new credit, before consumers with older requests.
 
-        Older credit may belong to a call that timed out in the client, where a message waits until it is returned.
+        Older credit may belong to a call that timed out in the client. A message for such a call waits in the client
+        until the client returns the message.
         """
         self.remove_consumer(consumer)
         if consumer.credit > 0:

@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 
 
 class InvalidExpression(InvalidRequest):
-    """The SQL expression cannot be understood."""
+    """The SQL expression is invalid."""
 
 
 @dataclass(frozen=True, slots=True)

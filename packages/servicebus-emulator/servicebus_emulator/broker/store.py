@@ -84,7 +84,7 @@ class Store(Protocol):
 
 
 class Memory:
-    """A store without data: all state is in the broker's own structures."""
+    """A store without data, since all state is in the broker's own structures."""
 
     is_dirty = False
 

@@ -1,4 +1,4 @@
-"""A topic: copies each message to the subscriptions whose rules select it, and holds scheduled messages only."""
+"""A topic, which copies each message to the subscriptions whose rules select it, and stores scheduled messages only."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class Topic:
         self._distribute(content, selections, origin)
 
     def check(self, *contents: Content) -> None:
-        """Raises the error of a subscription that refuses a message, or QuotaExceeded if the messages do not fit."""
+        """Raises the error of a subscription that refuses a message, or QuotaExceeded if the messages exceed the free
+        size.
+        """
         used = self.schedule.size_bytes + sum(content.size for content in contents)
         if used > self.description.max_size_bytes:
             raise QuotaExceeded(f"The topic '{self.path}' has reached its maximum size.")
