@@ -1,4 +1,4 @@
-"""Reads request bodies, which must be at most 1 MiB, declared as JSON, and strict JSON
+"""Reads request bodies of at most 1 MiB. A JSON body must be declared as JSON and be strict JSON
 (`shared.core.records.strict_json`).
 """
 
