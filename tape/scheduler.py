@@ -62,7 +62,7 @@ class Scheduler:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _let_run(self) -> None:
-        """Runs woken tasks to their next pause or wait; until the loop has nothing ready."""
+        """Runs woken tasks to their next pause or wait, until no task of the loop is ready."""
         ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # asyncio has no other way to ask
         while ready:  # noqa: ASYNC110  # no event signals that nothing is left to do
             await asyncio.sleep(0)

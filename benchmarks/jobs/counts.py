@@ -100,7 +100,7 @@ def _by_group(ran: list[Invocation], jobs: int) -> dict[str, Any]:
 
 
 def _is_read(each: Invocation) -> bool:
-    """Returns whether the caller made the request, to wait for the job's end."""
+    """Returns `True` if the caller made the request, to wait until the job ends."""
     return each.trigger == "httpTrigger" and each.name != "orchestrate"
 
 

@@ -106,7 +106,7 @@ def _frames(browser: Browser, stack: Stack) -> list[float]:
 
 
 def _line(number: int) -> dict[str, Any]:
-    """Returns one of many job records; no two adjacent ones look the same."""
+    """Returns the job record of this number. Adjacent records look different."""
     status = ("SUCCEEDED", "FAILED_FINAL", "IN_PROGRESS", "CANCELLED", "THROTTLED")[number % 5]
     ended = status in ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
     created = datetime(2026, 1, 27, tzinfo=UTC) - timedelta(seconds=number)

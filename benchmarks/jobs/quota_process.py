@@ -249,7 +249,9 @@ def _now() -> float:
 
 
 async def _run(command: Mapping[str, Any], act: Callable[[Any], Awaitable[Any]]) -> list[tuple[float, float]]:
-    """Returns begin and end of each operation. It begins when one of `callers` is free; without callers, on time."""
+    """Returns begin and end of each operation. With `callers`, the begin is the time when a caller is free. Without
+    `callers`, the begin is the due time.
+    """
     begin, callers = command["begin"], command.get("callers")
     turns = asyncio.Semaphore(callers or len(command["work"]) or 1)
 

@@ -96,7 +96,9 @@ def unprivileged() -> Sequence[str]:
 
 
 def _unpack(package: str) -> None:
-    """Unpacks a Debian package, with the dependencies that the machine lacks, into a folder; installs nothing."""
+    """Unpacks a Debian package, with the dependencies that the machine lacks, into a folder, without an installation on
+    the machine.
+    """
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise CannotBeHad(f"no {package} on PATH, and no {program} to get it: install {package}")

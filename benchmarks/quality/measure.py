@@ -111,7 +111,7 @@ def measure(
 
 
 def _read_scans(figures: Figures, services: Services, document: Document, drawn: Drawn, seed: str) -> None:
-    """Reads the first page of each document under some conditions; each condition is used about equally often."""
+    """Reads scans of the document's first page, under `SCANS_OF_A_DOCUMENT` conditions chosen at random."""
     chance = random.Random(f"{seed}:{document.name}:conditions")
     for condition in chance.sample(CONDITIONS, SCANS_OF_A_DOCUMENT):
         with _cpu(figures, "ocr", 1):

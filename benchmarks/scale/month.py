@@ -138,7 +138,7 @@ def _functions(deployment: Deployment, works: list[Group], jobs: int) -> list[Ro
 
 
 def _busy(group: Group, per_s: float, cores: float) -> float:
-    """Returns the average number of busy instances of the group; fewer cores take longer."""
+    """Returns the average number of busy instances of the group. An instance with fewer cores is busy longer."""
     each = per_s * group.executions / group.functions
     awake = 1 - math.exp(-each * max(BILLED_S, group.wall_s / min(cores, 1)))
     return group.functions * max(awake, per_s * group.cpu_s / group.functions / CPU_SHARE / cores)

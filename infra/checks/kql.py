@@ -68,7 +68,9 @@ def read(text: str) -> Query:
 
 
 def _assignments(text: str) -> dict[str, str]:
-    """Returns column to expression for `A = sum(B), C by D, bin(E, 5m)`; a column without one is its own expression."""
+    """Returns column to expression for `A = sum(B), C by D, bin(E, 5m)`. A column without an expression is its own
+    expression.
+    """
     found = {}
     # `by` separates as a comma does
     for part in _split(re.sub(r"\s+by\s+", ", ", text)):

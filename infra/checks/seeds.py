@@ -41,7 +41,9 @@ def seeds(folder: Path) -> dict[str, Path]:
 
 
 def _name(path: Path) -> str:
-    """Returns the protocol's id; with its version if the file has another name, as a second version has."""
+    """Returns the protocol's id. Adds the version if the file has another name, such as the file of a second
+    version.
+    """
     definition = json.loads(path.read_text(encoding="utf-8"))
     protocol_id = str(definition["protocol_id"])
     return protocol_id if protocol_id == path.stem else f"{protocol_id}:{definition['version']}"

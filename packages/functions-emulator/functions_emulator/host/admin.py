@@ -79,7 +79,7 @@ class Admin:
         return next((one for one in self._app.functions if one.name.lower() == name.lower()), None)
 
     async def _run(self, name: str, body: bytes) -> web.Response:
-        """Starts a function with `{"input": "..."}`; responds before it has ended."""
+        """Starts a function with `{"input": "..."}`, and responds before the function has ended."""
         function = self._find(name)
         if function is None:
             return web.Response(status=404)

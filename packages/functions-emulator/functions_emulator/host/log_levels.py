@@ -62,7 +62,7 @@ def _category(record: logging.LogRecord) -> str:
 
 
 def _is_hosts_sdk(record: logging.LogRecord) -> bool:
-    """Returns True if a record is from an SDK that this host itself uses, on its own thread; Microsoft's host has
-    others.
+    """Returns True if a record is from an SDK that this host itself uses, on its own thread. Microsoft's host uses
+    other SDKs.
     """
     return record.name.startswith("azure.") and record.thread == threading.main_thread().ident and current.get() is None

@@ -120,7 +120,9 @@ def _converter(binding: Binding) -> Any:
 
 
 def _implicit(converter: Any) -> bool:
-    """Returns True if the converter is for triggers too; one for outputs only does not have the method."""
+    """Returns True if the converter accepts a return value without an output binding. A converter for outputs only does
+    not.
+    """
     return bool(getattr(converter, "has_implicit_output", bool)())
 
 
