@@ -1031,7 +1031,7 @@ class PublicEvent(Message):
 
 class PurgePreview(Message):
     """
-    Preview of a purge. Each number is at most 1,000.
+    Preview of a purge. Each number stops at 1,000, even if more jobs exist.
     """
 
     dryRun: Literal[True]
