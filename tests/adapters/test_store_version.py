@@ -68,7 +68,7 @@ async def test_a_store_from_before_versions_is_refused(store: Store) -> None:
     await (await store.table()).create_entity({"PartitionKey": "tenants", "RowKey": "a", "tenant": "a"})
     account = store.account()
     for _ in range(2):
-        with pytest.raises(LedgerUnavailable, match=r"are of version 1, .* needs 2: .*`make reset`") as refused:
+        with pytest.raises(LedgerUnavailable, match=r"have version 1, .* needs version 2; .*`make reset`") as refused:
             await account.table(store.tenants)
     assert "\n" not in str(refused.value)
     assert await store.version() is None
@@ -77,7 +77,7 @@ async def test_a_store_from_before_versions_is_refused(store: Store) -> None:
 async def test_a_store_of_a_later_release_is_refused(store: Store) -> None:
     """Its version is named."""
     await (await store.table()).create_entity({"PartitionKey": "schema", "RowKey": "schema", "version": 3})
-    with pytest.raises(LedgerUnavailable, match="are of version 3"):
+    with pytest.raises(LedgerUnavailable, match="have version 3"):
         await store.account().table(store.tenants)
 
 

@@ -16,7 +16,7 @@ def test_a_result_that_overtook_its_ack_cites_every_row() -> None:
         ("job", "QUEUED", "ACKED", "IN_PROGRESS"),
         ("job", "IN_PROGRESS", "STEP_SUCCEEDED", "IN_PROGRESS"),
     ]
-    assert cite(outcome.events[0])[0].source == "R6: a RESULT may overtake its ACK"
+    assert cite(outcome.events[0])[0].source == "R6: a RESULT can arrive before the ACK"
 
 
 def test_what_moves_nothing_cites_nothing() -> None:

@@ -103,4 +103,4 @@ async def test_the_model_has_what_a_step_writes_and_reads(
     more = [after - before for before, after in zip(one, two, strict=True)]
     assert more[:3] == [1, 0, 0]
     page = " ".join((ROOT / "docs" / "explanation" / "scale.md").read_text("utf-8").split())
-    assert f"An artifact is one blob write more, and {round(more[3], -1)} bytes of RESULT" in page
+    assert f"Each artifact adds one blob write, and {round(more[3], -1)} bytes of RESULT" in page
