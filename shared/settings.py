@@ -229,7 +229,8 @@ class Settings(AccessSettings, StoreSettings):
     max_inflight_burst: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_BURST",
         form.optional(form.whole_number),
-        help="Maximum active jobs in mode BURST. A limit of `lucius quota` overrides this setting",
+        help="Maximum active jobs in mode BURST, of all tenants together. A limit of `lucius quota` overrides this "
+        "setting",
         tuning=True,
     )
     sweep_schedule: str = setting(

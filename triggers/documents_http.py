@@ -136,7 +136,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
     async def one_schema(request: Request, name: str) -> func.HttpResponse:
         found = (await documents(request)).schemas.get(name)
         if found is None:
-            detail = "schema not found; GET /v1/schemas lists all schemas"
+            detail = f"schema not found: {name[:128]}; GET /v1/schemas lists all schemas"
             raise RequestError(ProblemCode.SCHEMA_NOT_FOUND, detail)
         return respond(request.http, found)
 

@@ -41,8 +41,8 @@ ORCHESTRATE = Route(
     tag="jobs",
     summary="Submit jobs",
     description=(
-        "Submitting is idempotent: requests with the same `idempotency_key` and body return the same job. Without a "
-        "key, the body identifies the request. An NDJSON body has one job request per line, each with its own "
+        "Submitting is idempotent: requests with the same `idempotency_key` and body return the same job. The default "
+        "key is the hash of the body. An NDJSON body has one job request per line, each with its own "
         "outcome.\n\nWith `Prefer: wait=N` the "
         "request returns 200 with the job if the job ends within N seconds, otherwise 202. Beyond "
         f"{MAX_WAITERS} waiting requests in a process, or {MAX_WAITERS // 2} of one tenant, the response is immediate."

@@ -103,7 +103,7 @@ def options_blueprint(routes: tuple[Route, ...]) -> df.Blueprint:
         path = f"v1/{req.route_params.get('path', '')}"
         methods = {method for pattern, method in known if pattern.fullmatch(path)}
         if not methods:
-            detail = "path not found; GET /v1/openapi.json lists all paths"
+            detail = f"path not found: {path[:128]}; GET /v1/openapi.json lists all paths"
             nowhere = RequestError(ProblemCode.ROUTE_NOT_FOUND, detail)
             return problem_response(nowhere, correlation_id(req))
         allowed = sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})

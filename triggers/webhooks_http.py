@@ -78,8 +78,8 @@ route = partial(Route, scope=Scope.ADMIN, tag="webhooks")
     path="v1/webhooks",
     summary="Create a webhook",
     description="Creates a webhook. LUCIUS sends each matching event of the tenant to the URL at least once, signed as "
-    "Standard Webhooks specifies. Reading the webhook does not show the signing secret. Without an "
-    "`Idempotency-Key`, each request creates another webhook.",
+    "Standard Webhooks specifies. Reading the webhook does not show the signing secret. If a request has no "
+    "`Idempotency-Key`, each repeat creates another webhook.",
     parameters=(TENANT, HOOK_KEY),
     body=NewHook,
     body_required=True,

@@ -65,7 +65,7 @@ export function Search() {
   };
   return html`<form class="search" role="search" aria-busy=${state.busy} onSubmit=${submit}>
     <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="7" cy="7" r="4.5" fill="none" stroke="currentColor" stroke-width="1.6" /><path d="M10.5 10.5L14 14" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg>
-    <input ref=${input} aria-label="Search" aria-invalid=${Boolean(state.fault)} placeholder="Job id, key, correlation id, label" spellcheck="false" autocomplete="off"
+    <input ref=${input} aria-label="Search" aria-invalid=${Boolean(state.fault)} placeholder="Job id, idempotency key, correlation id, label" spellcheck="false" autocomplete="off"
       onInput=${() => state.fault && clear()} onKeyDown=${(event) => event.key === "Escape" && clear()} /><kbd>/</kbd>
     ${state.fault && html`<p class="search-fault break" role="alert">${state.fault}</p>`}
   </form>`;

@@ -17,7 +17,7 @@ async function sha256(text) {
 export async function verifyChain(bundle) {
   const { digest, ...rest } = bundle;
   const found = await sha256(canonical(rest));
-  if (digest.replace(/^sha256:/, "") !== found) return { ok: false, text: `The digest of the bundle is ${found}, not ${digest}.` };
+  if (digest.replace(/^sha256:/, "") !== found) return { ok: false, text: `The computed digest of the bundle is ${found}, not ${digest}.` };
   let before = "";
   for (const [index, event] of bundle.events.entries()) {
     if (event.seq !== undefined && Number(event.seq) !== index + 1) return { ok: false, text: `Event ${index + 1} is missing.` };

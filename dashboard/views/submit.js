@@ -22,7 +22,7 @@ const OPTIONAL = {
     priority: { enum: ["low", "normal", "high", "emergency"], default: "normal", description: "Order of the job in the waiting queue of a quota." },
     doc_id: { type: "string", description: "Document id that the tenant uses. Required for BURST." },
     mode: { enum: ["DEFAULT", "BURST"], description: "BURST spreads the documents of one tenant over the lanes." },
-    idempotency_key: { type: "string", description: "Requests with the same key return the same job." },
+    idempotency_key: { type: "string", description: "Requests with the same key and body return the same job. Another body with the same key returns 409." },
     labels: { type: "array", items: { type: "string" }, description: "key:value, one per line." },
   },
 };

@@ -217,14 +217,14 @@ param appConfigurationSku string = 'standard'
 @description('Optional. `true` makes each deployment write the protocols of this repository to the store. With network isolation, an operator must write the protocols (docs/guides/isolated.md).')
 param seedProtocols bool = true
 
-@description('Optional. Mode of requests without a mode.')
+@description('Optional. Default mode of job requests.')
 @allowed([
   'DEFAULT'
   'BURST'
 ])
 param defaultMode string = 'DEFAULT'
 
-@description('Optional. Modes of requests without a mode, by tenant.')
+@description('Optional. Default modes of job requests, by tenant.')
 param tenantModes tenantModeType[] = []
 
 // ---------------------------------------------------------------- platform services and users
@@ -316,7 +316,7 @@ param alertEmails string[] = []
 @description('Optional. Resource ids of existing action groups that also receive alerts.')
 param actionGroupIds string[] = []
 
-@description('Optional. Monthly budget in the billing currency. 0 means no budget. Requires alertEmails and monthlyBudgetStart.')
+@description('Optional. Monthly budget in the billing currency. 0 means no budget. A budget above 0 requires alertEmails and monthlyBudgetStart.')
 @minValue(0)
 param monthlyBudget int = 0
 

@@ -33,7 +33,7 @@ param alertEmails string[]
 @description('Required. Resource ids of existing action groups that also receive alerts.')
 param actionGroupIds string[]
 
-@description('Required. Monthly budget in the billing currency. 0 means no budget. Requires alertEmails and monthlyBudgetStart.')
+@description('Required. Monthly budget in the billing currency. 0 means no budget. A budget above 0 requires alertEmails and monthlyBudgetStart.')
 @minValue(0)
 param monthlyBudget int
 

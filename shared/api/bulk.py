@@ -46,7 +46,7 @@ class Bulk(Response):
     reason: str | None
     actor: str
     state: BulkStateName
-    """State. After CANCELLED no further action starts, and open items stay open."""
+    """State of the bulk operation. After CANCELLED no further action starts, and open items stay open."""
     listed: bool
     """`true` if all jobs of the filter are found. Until then `matched` grows. The failed dependants of `root` are found
     while the bulk operation runs."""

@@ -231,9 +231,9 @@ class Job(Response):
     redriven_by: str | None
     """Id of the job that redrives this job."""
     replay_of: str | None
-    """Id of the job that this job replays."""
+    """Id of the job that this job replays. Null if the job is not a replay."""
     replay_mode: Literal["rerun", "compare"] | None
-    """Purpose of the replay."""
+    """Mode of the replay. Null if the job is not a replay."""
     incident: str | None
     """`incidentId` of the job's failure, if any."""
     event_seq: int

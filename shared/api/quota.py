@@ -98,7 +98,7 @@ class QuotaBreaker(Response):
     allow: int | None
     """HALF_OPEN only. Maximum active jobs."""
     bad: int
-    """Number of failed jobs among the counted jobs. While the breaker is OPEN, the number when the breaker opened."""
+    """Number of failed jobs among `calls`. While the breaker is OPEN, the number when the breaker opened."""
     calls: int
     """Number of jobs that the breaker counts. While the breaker is OPEN, the number when the breaker opened."""
 

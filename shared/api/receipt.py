@@ -46,7 +46,7 @@ class Operation(Response):
 
 
 class Operations(Response):
-    """Operations of a job."""
+    """Numbers of Service Bus, table and orchestration operations of a job."""
 
     directives: Operation
     """Number of directives sent to the bus."""

@@ -150,8 +150,8 @@ def _order_versions(request_type: str, versions: list[Protocol]) -> tuple[Protoc
     ramped = [each.definition.version for each in ordered if each.definition.ramp_percent is not None]
     if ramped and (ramped != [ordered[0].definition.version] or len(ordered) == 1):
         raise ProtocolError(
-            f"request_type {request_type}: only the highest of several versions can have ramp_percent; "
-            "the next lower version gets the other jobs"
+            f"request_type {request_type}: only the highest of several versions can have ramp_percent, not "
+            f"{', '.join(f'version {each}' for each in ramped)}; remove ramp_percent, or add a lower version"
         )
     return tuple(ordered)
 

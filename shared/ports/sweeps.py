@@ -1,4 +1,4 @@
-"""Results of sweeps for other parts of the app: share and time of each sweep, and the counted work."""
+"""Results of sweeps that other parts of the app read: the tenants, the time and the counts of work of each sweep."""
 
 from __future__ import annotations
 

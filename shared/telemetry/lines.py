@@ -179,7 +179,9 @@ LINES: tuple[Line, ...] = (
     Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` has its type"),
     Line("BULK_ENDED", _I, "A bulk operation ended with an outcome for each job, or was cancelled"),
     Line(
-        "BULK_ITEM_BROKEN", _W, "An unexpected error stopped one job of a bulk operation; the job's outcome is INTERNAL"
+        "BULK_ITEM_BROKEN",
+        _W,
+        "A bulk operation's action on one job failed with an unexpected error; the item is REFUSED with code INTERNAL",
     ),
     Line("BULK_UNSEEN", _W, "Could not check a bulk operation; retried by the next sweep"),
     Line("HINTS_LOST", _W, "Could not send to queue lucius-hints; the sweeper will write the events"),
@@ -237,7 +239,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "TABLES_EXPORTED",
         _I,
-        "Completed the daily export of the tables; the record has the name and the number of rows",
+        "Completed the daily export of the tables; the record has the name of the export and the number of rows",
     ),
     Line(
         "EXPORT_FAILED",

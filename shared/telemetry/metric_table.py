@@ -143,8 +143,8 @@ METRICS: tuple[Metric, ...] = (
         "{action}",
         ("action",),
         "Actions of sweeps: repairs (`start, admit, restart, replace, raise, end, withdraw, close, hint`), clearing of "
-        "ended jobs (`purge, drop, archive, remove`), `skip` and `failed`. `skip`: a later release wrote the job's "
-        "status. `failed`: the action failed, and the next sweep retries the action",
+        "ended jobs (`purge, drop, archive, remove`), `skip` and `failed`. `skip` means that a later release wrote "
+        "the job's status. `failed` means that the action failed, and the next sweep retries the action",
     ),
     Metric("audit_signing_failures_total", _C, "{signature}", (), "Heads and anchors that the key did not sign"),
     Metric(

@@ -21,7 +21,7 @@ type tenantModeType = {
   @description('Required. Name of the tenant, in lower case and without leading or trailing blanks.')
   tenant: string
 
-  @description('Required. Mode of the tenant\'s requests without a mode.')
+  @description('Required. Default mode of the tenant\'s job requests.')
   mode: 'DEFAULT' | 'BURST'
 }
 

@@ -203,7 +203,7 @@ type tuningType = {
   @description('Optional. Maximum active jobs of all tenants together. A limit of `lucius quota` overrides this setting.')
   LUCIUS_MAX_INFLIGHT: string?
 
-  @description('Optional. Maximum active jobs in mode BURST. A limit of `lucius quota` overrides this setting.')
+  @description('Optional. Maximum active jobs in mode BURST, of all tenants together. A limit of `lucius quota` overrides this setting.')
   LUCIUS_MAX_INFLIGHT_BURST: string?
 
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')

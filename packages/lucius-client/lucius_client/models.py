@@ -438,7 +438,7 @@ class Envelope(Message):
     idempotency_key: Annotated[
         str | None,
         Field(
-            description="Idempotency key: requests with the same key return the same job. Default: the hash of the body."
+            description="Idempotency key. Requests with the same key and body return the same job. Another body with the same key returns\n409. Default: the hash of the body."
         ),
     ] = None
     doc_id: Annotated[str | None, Field(description="Document id that the tenant uses.")] = None
@@ -730,7 +730,7 @@ class Operation(Message):
 
 class Operations(Message):
     """
-    Operations of a job.
+    Numbers of Service Bus, table and orchestration operations of a job.
     """
 
     directives: Annotated[Operation, Field(description="Number of directives sent to the bus.")]
@@ -1074,7 +1074,7 @@ class QuotaBreaker(Message):
     bad: Annotated[
         int,
         Field(
-            description="Number of failed jobs among the counted jobs. While the breaker is OPEN, the number when the breaker opened."
+            description="Number of failed jobs among `calls`. While the breaker is OPEN, the number when the breaker opened."
         ),
     ]
     calls: Annotated[
@@ -1686,7 +1686,9 @@ class Bulk(Message):
     actor: str
     state: Annotated[
         Literal["RUNNING", "DONE", "CANCELLED"],
-        Field(description="State. After CANCELLED no further action starts, and open items stay open."),
+        Field(
+            description="State of the bulk operation. After CANCELLED no further action starts, and open items stay open."
+        ),
     ]
     listed: Annotated[
         bool,
@@ -1975,7 +1977,7 @@ class Incident(Message):
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
         Field(
-            description="State. OPEN until an operator closes the incident, or the cause ends. Every other state is final."
+            description="State of the incident. OPEN until an operator closes the incident, or the cause ends. The other states are\nfinal."
         ),
     ]
     code: Annotated[str, Field(description="Code of the cause. For an incident of a job, the `error_code` of the job.")]
@@ -2005,7 +2007,7 @@ class IncidentDetail(Message):
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
         Field(
-            description="State. OPEN until an operator closes the incident, or the cause ends. Every other state is final."
+            description="State of the incident. OPEN until an operator closes the incident, or the cause ends. The other states are\nfinal."
         ),
     ]
     code: Annotated[str, Field(description="Code of the cause. For an incident of a job, the `error_code` of the job.")]
@@ -2897,8 +2899,12 @@ class Job(Message):
     ]
     redrive_of: Annotated[str | None, Field(description="Id of the job that this job redrives.")]
     redriven_by: Annotated[str | None, Field(description="Id of the job that redrives this job.")]
-    replay_of: Annotated[str | None, Field(description="Id of the job that this job replays.")]
-    replay_mode: Annotated[Literal["rerun", "compare"] | None, Field(description="Purpose of the replay.")]
+    replay_of: Annotated[
+        str | None, Field(description="Id of the job that this job replays. Null if the job is not a replay.")
+    ]
+    replay_mode: Annotated[
+        Literal["rerun", "compare"] | None, Field(description="Mode of the replay. Null if the job is not a replay.")
+    ]
     incident: Annotated[str | None, Field(description="`incidentId` of the job's failure, if any.")]
     event_seq: Annotated[int, Field(description="Number of the last event.")]
     created_at: AwareDatetime

@@ -116,7 +116,10 @@ class OpenResult:
 
 
 def read_result(job: Job, out: BinaryIO | None, credential: Any) -> Result:
-    """Reads the result of `job` to `out` or into memory. Raises errors as OpenResult does."""
+    """Reads the result of `job` to `out` or into memory.
+
+    Raises errors as OpenResult does, and ResultUnreadable if `out` is None and the result has more than 64 MiB.
+    """
     opened = OpenResult(job, credential)
     content = b""
     if out is not None:

@@ -114,7 +114,7 @@ def _topic_prefix(environ: Mapping[str, str], name: str, default: str) -> str:
     value = environ.get(name, "").strip() or default
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,249}", value) is None:
         allowed = "1 to 250 letters, digits, periods, hyphens, underscores and slashes"
-        raise SettingsError(f"{name}={value!r} must be {allowed} that begin with a letter or a digit")
+        raise SettingsError(f"{name}={value!r} must have {allowed}, and begin with a letter or a digit")
     return value
 
 

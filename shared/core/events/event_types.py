@@ -63,7 +63,7 @@ class PublicType(StrEnum):
     QUOTA_CHANGED = ("quota.changed", "A caller set or removed the limits, a hold or a throttle of a quota.")
     BREAKER_OPENED = (
         "breaker.opened",
-        "The breaker opened because the share of failed jobs reached its limit. The quota admits no job.",
+        "The breaker opened because the failure rate reached its limit. The quota admits no job.",
     )
     BREAKER_CLOSED = ("breaker.closed", "The breaker closed and limits no starts.")
     WEBHOOK_DISABLED = (

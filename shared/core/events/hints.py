@@ -68,8 +68,8 @@ class Hint:
 
 
 def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
-    """Makes the hint of a commit with these consecutive EVENT rows. Without rows, the hint covers all events of the
-    job.
+    """Makes the hint of a commit with these consecutive EVENT rows. If `rows` is empty, the hint covers all
+    events of the job.
     """
     if not rows:
         return Hint(tenant=job.tenant, job_id=job.job_id, last=job.event_seq)

@@ -1,4 +1,4 @@
-"""The public events that a job's EVENT rows mean (R70).
+"""The public events of a job's EVENT rows (R70).
 
 Two literal tables decide: the public types that an EVENT row type may mean, in order, and the public type of the job's
 own transition. A test checks that each EVENT type and each transition has an entry. The events depend on the row and on
@@ -129,7 +129,7 @@ def find_public_types(event: Event) -> tuple[PublicType, ...]:
 
 
 def make_public_events(event: Event, job: Job) -> tuple[PublicEvent, ...]:
-    """Returns the events that the EVENT row means, in order. `job` may be in any state.
+    """Returns the public events of the EVENT row, in order. `job` may be in any state.
 
     The id is `{job_id}:{seq}:{n}`. `n` is the position among the events of the row, from 0.
     """

@@ -1,4 +1,4 @@
-"""The public events that entries of quota and incident logs mean (R78).
+"""The public events of entries in quota and incident logs (R78).
 
 One literal table per log selects the events, as `shared.core.events.public_events` does for EVENT rows. The events
 depend on the entry and on unchanging fields of the quota or incident. An event's id is `{key}:{number}:{n}`, with the
@@ -56,13 +56,13 @@ def feed_of(tenant: str | None) -> str:
 
 
 def gate_events(entry: LogEntry, gate: Gate) -> tuple[PublicEvent, ...]:
-    """Returns the events that the entry of the quota's log means, in order."""
+    """Returns the public events of the entry in the quota's log, in order."""
     found = [each for each in GATE_LOG.get(entry.type) or () if each is not _P.BREAKER_CLOSED or _closes(entry)]
     return tuple(_gate_event(entry, gate, type_, n) for n, type_ in enumerate(found))
 
 
 def incident_events(entry: IncidentEntry, incident: Incident) -> tuple[PublicEvent, ...]:
-    """Returns the events that the entry of the incident's log means. The incident may be in any state."""
+    """Returns the public events of the entry in the incident's log. The incident may be in any state."""
     found = INCIDENT_LOG.get(entry.type) or ()
     return tuple(_incident_event(entry, incident, type_, n) for n, type_ in enumerate(found))
 

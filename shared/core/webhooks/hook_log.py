@@ -1,4 +1,4 @@
-"""The log of a webhook, and the public events that its entries mean (R84)."""
+"""The log of a webhook, and the public events of its entries (R84)."""
 
 from __future__ import annotations
 

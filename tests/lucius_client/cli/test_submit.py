@@ -176,7 +176,7 @@ def test_a_version_of_the_protocol_is_named(tmp_path: Path) -> None:
         assert body.get("payload", {"read": {}}) == {"read": {}}
     with serving(OCR, CannedResponse(body=listed)) as api:
         unknown = run_main("submit", URI, "-p", "OCR@3", "--tenant", "demo", api=api.url)
-    assert (unknown.returncode, unknown.stderr) == (3, "lucius: unknown version OCR@3; known: 2, 1\n")
+    assert (unknown.returncode, unknown.stderr) == (3, "lucius: version not found: OCR@3; use one of 2, 1\n")
 
 
 def test_a_job_that_is_waited_for_is_one_request_more_than_its_protocol() -> None:

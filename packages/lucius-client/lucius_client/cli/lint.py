@@ -127,7 +127,7 @@ def _step_id_faults(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
         if name in seen:
             yield (
                 f"steps.{number}.step_id",
-                f"an earlier step has the id {step['step_id']}, regardless of case; rename one step",
+                f"an earlier step has the id {step['step_id']} (step ids ignore case); rename one step",
             )
         seen.add(name)
 

@@ -179,7 +179,7 @@ def find_version(session: Session, name: str) -> tuple[dict[str, Any], int | Non
         if str(each.version) == number:
             return each.protocol.plain(), each.version
     numbers = ", ".join(str(each.version) for each in known)
-    raise CliError(f"unknown version {name}; known: {numbers}", Exit.REFUSED)
+    raise CliError(f"version not found: {name}; use one of {numbers}", Exit.REFUSED)
 
 
 def _files(paths: list[Path]) -> list[Path]:

@@ -98,7 +98,7 @@ GATES = Listing(
         Column("active", "active"),
         Column("limit", _limit),
         Column("waiting", "staged"),
-        Column("per hour", _rate, drop=2),
+        Column("starts/h", _rate, drop=2),
         Column("set by", "ruled_by", room=6, drop=7),
         Column("held", _held, at=True, drop=1),
         Column("breaker", _breaker, room=8, drop=5),
