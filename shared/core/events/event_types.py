@@ -54,7 +54,7 @@ class PublicType(StrEnum):
     FAILED = ("job.failed", "The job failed. No retry follows.")
     CANCELED = ("job.canceled", "The job was cancelled.")
     REDRIVEN = ("job.redriven", "A redrive created a new job from this job.")
-    REPLAYED = ("job.replayed", "Another job replays this job, which is not archived.")
+    REPLAYED = ("job.replayed", "A replay created a new job from this job. A replay of an archived job has no event.")
     INCIDENT_OPENED = ("incident.opened", "LUCIUS found a condition that needs an operator.")
     INCIDENT_RESOLVED = (
         "incident.resolved",
@@ -63,9 +63,12 @@ class PublicType(StrEnum):
     QUOTA_CHANGED = ("quota.changed", "A caller set or removed the limits, a hold or a throttle of a quota.")
     BREAKER_OPENED = (
         "breaker.opened",
-        "The breaker opened because the failure rate reached its limit. The quota admits no job.",
+        "The failure rate reached its limit, or a job failed while the breaker was half-open. The quota admits no job.",
     )
-    BREAKER_CLOSED = ("breaker.closed", "The breaker closed and limits no starts.")
+    BREAKER_CLOSED = (
+        "breaker.closed",
+        "The breaker closed, or a caller reset or removed the breaker. The breaker limits no starts.",
+    )
     WEBHOOK_DISABLED = (
         "webhook.disabled",
         "A webhook was disabled, by a caller or because its endpoint returned 410.",
@@ -75,7 +78,10 @@ class PublicType(StrEnum):
         "Deliveries to a webhook failed for 24 hours without a success. "
         "Deliveries wait until a caller resumes the webhook.",
     )
-    WEBHOOK_RESUMED = ("webhook.resumed", "A caller resumed a disabled, suspended or waiting webhook.")
+    WEBHOOK_RESUMED = (
+        "webhook.resumed",
+        "A caller resumed a webhook that was disabled, suspended, or waiting after 5 consecutive failures.",
+    )
     WEBHOOK_DEAD = ("webhook.dead", "LUCIUS abandoned deliveries of a webhook, or of `callback_urls`.")
 
 
