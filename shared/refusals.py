@@ -159,7 +159,8 @@ class NotRedrivable(Refused, status=409):
 
 class IdempotencyConflict(Refused, status=409):
     """Another request used the key with another body. `jobId` has the job of that request, or `detail` names the bulk
-    operation or webhook. Use a new key, or send the first body again.
+    operation or webhook. Use a new key, or send the first body again. After a change of the webhook, only a new key
+    works.
     """
 
     text = "idempotency_key already used with another body; use a new key, or send the first body again"

@@ -157,7 +157,7 @@ class ProblemCode(StrEnum):
         "RESULT_EXPIRED",
         409,
         "The new job needs a result that is older than the retention of the workspace. Submit the original request "
-        "again.",
+        "again, with a new `idempotency_key`.",
     )
     ROUTE_NOT_FOUND = (
         "ROUTE_NOT_FOUND",

@@ -123,7 +123,7 @@ def _refuse_expired(context: Context, new: Record) -> None:
         if end is not None and end <= now:
             detail = (
                 f"the result of step {step.step_id} was retained until {end:%Y-%m-%d}, and the new job needs the "
-                "result; submit the original request again"
+                "result; submit the original request again, with a new idempotency_key"
             )
             raise NotRedrivable(IgnoreReason.RESULT_EXPIRED, detail)
 
