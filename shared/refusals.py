@@ -305,11 +305,14 @@ class QuotaInvalid(Refused):
 
 
 class QuotaForbidden(Refused, status=403):
-    """Only operators change limits; tenant callers can hold and throttle, and resume their own holds. Only callers
-    who see all tenants read the log of a quota over all tenants.
+    """Only operators change limits, reset breakers and admit waiting jobs. Tenant callers can hold and throttle, and
+    resume their own holds. Only callers who see all tenants read the log of a quota over all tenants.
     """
 
-    text = "only operators can change limits; tenant callers can hold, throttle, and resume their own holds"
+    text = (
+        "only operators can change limits, reset breakers and admit jobs; tenant callers can hold, throttle, and resume "
+        "their own holds"
+    )
 
 
 class RuleChanged(Refused, status=412):
