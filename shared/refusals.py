@@ -310,8 +310,8 @@ class QuotaForbidden(Refused, status=403):
     """
 
     text = (
-        "only operators can change limits, reset breakers and admit jobs; tenant callers can hold, throttle, and resume "
-        "their own holds"
+        "only operators can change limits, reset breakers and admit jobs; tenant callers can hold, throttle, and "
+        "resume their own holds"
     )
 
 
