@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_in(app: Path, args: argparse.Namespace) -> int:
     """Runs the player of the other version, which belongs to its app. Both versions can read the bundle."""
     if not (app / "tape").is_dir():
-        print(f"lucius: {app} is not a checkout of LUCIUS that can play tapes", file=sys.stderr)
+        print(f"lucius: {app} has no folder tape/; name a checkout of LUCIUS with --app", file=sys.stderr)
         return 2
     own = app / ".venv" / "bin" / "python"
     words = [str(own if own.exists() else sys.executable), "-m", "tape", "play", str(args.bundle.resolve())]

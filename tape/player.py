@@ -219,7 +219,7 @@ class Player:
         ledger = self._world.context.ledger
         stored = await ledger.read(job.job_id)
         if stored is None:
-            why = f"refused: {self._refused.get(job.job_id, 'it was not created')}"
+            why = f"refused: {self._refused.get(job.job_id, 'the job was not created')}"
             created = "JOB_CREATED, by create"
             return Difference(job.place, job.job_id, job.job["request_type"], job.job["created_at"], (), created, why)
         played: list[Row] = []

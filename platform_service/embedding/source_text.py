@@ -56,7 +56,9 @@ def read_text(data: bytes) -> list[TextPage]:
         try:
             pages = [TextPage(int(page["page"]), replace_surrogates(page["text"])) for page in value["pages"]]
         except (KeyError, TypeError, ValueError, RecursionError):
-            raise FailedFinal(INPUT_BROKEN, f"the input is {TEXT_FORMAT}, but its pages are missing") from None
+            raise FailedFinal(
+                INPUT_BROKEN, f"the input is {TEXT_FORMAT}, but its pages are missing or invalid"
+            ) from None
     elif value is not None:
         raise FailedFinal(INPUT_TYPE_UNSUPPORTED, f"the input is JSON, but not {TEXT_FORMAT}")
     else:

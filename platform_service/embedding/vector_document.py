@@ -62,7 +62,9 @@ def from_json(value: dict[str, Any], embedder: Embedder) -> EmbeddedText:
         else:
             vectors = embedder.embed([passage.text for passage in passages])
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise FailedFinal(INPUT_BROKEN, f"the input is {FORMAT}, but chunks or vectors are missing") from None
+        raise FailedFinal(
+            INPUT_BROKEN, f"the input is {FORMAT}, but chunks or vectors are missing or invalid"
+        ) from None
     if not passages or len(vectors) != len(passages):
         raise FailedFinal(INPUT_BROKEN, f"the input is {FORMAT}, but it has {len(vectors)} vectors")
     return EmbeddedText(passages, vectors)

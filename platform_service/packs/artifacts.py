@@ -55,7 +55,7 @@ def _open(directory: int, name: str, user: int | None) -> BufferedReader:
     shown = name.encode(errors="backslashreplace").decode()[:200]
     if not _NAME.fullmatch(name):
         what = "the name must have 1 to 128 letters, digits, periods, hyphens and underscores"
-        raise FailedFinal(ARTIFACT_INVALID, f"artifacts/{shown}: {what}")
+        raise FailedFinal(ARTIFACT_INVALID, f"artifacts/{shown}: {what}, and must not begin with a period or a hyphen")
     try:
         file = os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb")
     except OSError as error:

@@ -38,7 +38,7 @@ class PackFolders:
                 if pack.manifest.packVersion == version:
                     return pack
                 versions.append(pack.manifest.packVersion)
-        known = f"; it has version {', '.join(versions)}" if versions else ""
+        known = f"; available versions: {', '.join(versions)}" if versions else ""
         raise FailedFinal(PACK_NOT_FOUND, f"the runner has no pack {pack_id} {version}{known}")
 
     def packs(self) -> Iterator[Pack]:

@@ -122,7 +122,7 @@ class PackStep:
         code = run_program(Program(self._python, pack.manifest.entry), place, self._limits, variables, log, task)
         log.note(f"the program ended with exit code {code}" if code >= 0 else f"signal {-code} ended the program")
         if log.overtaken:
-            raise FailedRetry(CANCELLED, "another runner has taken over the attempt")
+            raise FailedRetry(CANCELLED, "another runner has the attempt")
         artifacts = store_artifacts(place.artifacts, place.user, task.workspace, artifacts_uri)
         for each in artifacts:
             log.note(f"artifact {each.name}: {each.size} bytes")
@@ -146,7 +146,7 @@ class PackStep:
         if pack.manifest.input:
             source = directive.input_ref.uri
             if source.startswith(f"{base.rpartition('/')[0]}/") and not source.startswith(f"{base}/"):
-                raise FailedFinal(REF_UNSUPPORTED, f"the reference leads into another tenant's runs: {source[:300]}")
+                raise FailedFinal(REF_UNSUPPORTED, f"the reference names another tenant's run: {source[:300]}")
             document = place.work / "input"
             document.write_bytes(task.read_input().data)
             variables["LUCIUS_INPUT"] = str(document)
@@ -166,7 +166,8 @@ def _check_exit(code: int) -> None:
     if code == EXIT_RETRY:
         raise FailedRetry(PACK_FAILED, f"the program requested another attempt (exit code {EXIT_RETRY})")
     if code != 0:
-        raise FailedFinal(PACK_FAILED, f"the program ended with {code}; see the log of the run")
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        raise FailedFinal(PACK_FAILED, f"the program ended with {how}; see the log of the run")
 
 
 def _result(payload: PackPayload, code: int, artifacts: list[Artifact]) -> dict[str, Any]:
@@ -187,7 +188,7 @@ def _result(payload: PackPayload, code: int, artifacts: list[Artifact]) -> dict[
 def build(environ: Mapping[str, str]) -> PackStep:
     """Returns the service's step, from its settings. Raises SettingsError."""
     if environ.get("LUCIUS_SERVICE_WORKERS", "1").strip() not in ("", "1"):
-        raise SettingsError("LUCIUS_SERVICE_WORKERS must be 1, not more; add replicas instead")
+        raise SettingsError("LUCIUS_SERVICE_WORKERS must be 1 for packs; set 1, and add replicas instead")
     folders = PackFolders([INCLUDED, *read_pack_folders(environ)])
     if lacking := missing():
         logging.getLogger(__name__).warning(

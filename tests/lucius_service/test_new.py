@@ -94,7 +94,7 @@ def test_what_is_written_passes_its_own_test_and_the_linter(
     [
         (("ocr", "--step-type", "NEW"), "has a service ocr"),
         (("new", "--step-type", "OCR"), "has a service with the step type OCR"),
-        (("new", "--step-type", "OCR_EMBEDDING"), "has the request type OCR_EMBEDDING"),
+        (("new", "--step-type", "OCR_EMBEDDING"), "has the job type OCR_EMBEDDING"),
         (("new", "--step-type", "lower"), "'lower' is not a valid step type"),
         (("new", "--step-type", ""), "'' is not a valid step type"),
         (("new", "--step-type", "A" * 41), "is not a valid step type"),

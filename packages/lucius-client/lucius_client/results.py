@@ -102,8 +102,8 @@ class OpenResult:
     def _refusal(self, status: int | None, code: Any, error: Exception) -> Exception:
         why = str(getattr(code, "value", code) or status or _first_line(error))
         if status == 404:
-            kept = f"; the workspace retained the blob until {self._kept_until:%Y-%m-%d}" if self._kept_until else ""
-            return ResultGone(self.uri, f"there is no blob at {self.uri}{kept}")
+            kept = f" (retention ends on {self._kept_until:%Y-%m-%d})" if self._kept_until else ""
+            return ResultGone(self.uri, f"blob not found: {self.uri}{kept}; replay the job")
         if status is None:  # no token, so the request was never sent
             return ResultForbidden(self.uri, f"no credential for {self.uri}; run `az login` ({why})")
         if status in (401, 403):

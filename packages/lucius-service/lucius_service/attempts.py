@@ -144,7 +144,7 @@ class Attempts:
         span = tracing.start_processing_span(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
         attempt = Attempt(directive, span=span)
         if self._is_stale(directive):
-            log.info("%s step %s: ended an attempt older than a known one", directive.jobId, directive.stepId)
+            log.info("%s step %s: ended an attempt, because a newer attempt exists", directive.jobId, directive.stepId)
             self._end(attempt)
             return attempt
         self._in_flight[directive.key] = attempt

@@ -71,10 +71,16 @@ class HttpReplySender:
             ) as response:
                 status, body = response.status, await response.content.read(MAX_ANSWER_BYTES)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            log.warning("Could not send %s of %s: %s", kind, directive.jobId, type(error).__name__)
+            log.warning(
+                "Could not send %s of job %s; the service retries each reply except a HEARTBEAT: %s",
+                *(kind, directive.jobId, type(error).__name__),
+            )
             return Sent(False)
         if status >= 500 or status in _LATER:
-            log.warning("Could not send %s of %s: status %d", kind, directive.jobId, status)
+            log.warning(
+                "Could not send %s of job %s; the service retries each reply except a HEARTBEAT: HTTP status %d",
+                *(kind, directive.jobId, status),
+            )
             return Sent(False)
         if status != 200:
             # permanent: the token has expired or is for another attempt, or the reply is malformed

@@ -159,7 +159,9 @@ class BusReplySender:
                 try:
                     await self._sender(lane).__aenter__()
                 except Exception as error:  # the first reply tries again, and reports the failure
-                    log.debug("Could not open the sender of lane %d: %s", lane, _one_line(error))
+                    log.debug(
+                        "Could not open the sender of lane %d; the next reply retries: %s", lane, _one_line(error)
+                    )
                     await self._drop(lane)
 
     def _sender(self, lane: int) -> ServiceBusSender:
@@ -172,7 +174,10 @@ class BusReplySender:
             await self._sender(lane).send_messages(_message(reply))
         except Exception as error:
             # any exception, since the SDK raises errors of its inner layers; the next try uses a new sender
-            log.warning("Could not publish %s of %s: %s", reply["type"], reply["jobId"], _one_line(error))
+            log.warning(
+                "Could not publish %s of job %s; the service retries each reply except a HEARTBEAT: %s",
+                *(reply["type"], reply["jobId"], _one_line(error)),
+            )
             tracing.mark_failed(span, type(error).__name__)
             await self._drop(lane)
             return False
@@ -188,7 +193,9 @@ class BusReplySender:
             try:
                 await sender.close()
             except Exception as error:  # the sender is discarded in any case
-                log.debug("Could not close the sender of lane %d: %s", lane, _one_line(error))
+                log.debug(
+                    "Could not close the sender of lane %d; the service uses a new sender: %s", lane, _one_line(error)
+                )
 
 
 def _message(reply: dict[str, Any]) -> ServiceBusMessage:

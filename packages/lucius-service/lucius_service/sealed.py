@@ -42,7 +42,8 @@ class LocalWorkspace(MemoryWorkspace):
                 raise FileNotFoundError
             return Document(uri, path.read_bytes())
         except (OSError, ValueError):
-            raise FailedFinal(INPUT_NOT_FOUND, f"there is no local file {name[:300]}") from None
+            text = f"local file not found: {name[:300]}; name a folder that has the file"
+            raise FailedFinal(INPUT_NOT_FOUND, text) from None
 
     def write(self, base_uri: str, name: str, data: bytes | BinaryIO, content_type: str) -> str:
         return super().write(base_uri, quote(name), data, content_type)

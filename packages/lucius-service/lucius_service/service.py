@@ -52,11 +52,12 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
             settings.blob_connection, endpoint=settings.blob_endpoint, max_input_bytes=settings.max_input_mib * 2**20
         )
     except ValueError:
-        raise SettingsError("LUCIUS_BLOB_CONNECTION is not a storage connection string") from None
+        raise SettingsError("LUCIUS_BLOB_CONNECTION is not a storage connection string; correct the setting") from None
     try:
         client, credential = _connect(settings)
     except ValueError:
-        raise SettingsError("LUCIUS_SERVICEBUS_CONNECTION is not a Service Bus connection string") from None
+        text = "LUCIUS_SERVICEBUS_CONNECTION is not a Service Bus connection string; correct the setting"
+        raise SettingsError(text) from None
     works = declared(step)
     worker: Worker = ChildWorker(settings.workers) if works.isolation == "process" else ThreadWorker(step, workspace)
     await worker.start()
@@ -124,7 +125,10 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
             await credential.close()
         workspace.close()
     if not finished:
-        log.warning("work was stopped after %.0f s; Service Bus delivers its directive again", settings.grace_s)
+        log.warning(
+            "the process stopped running work %.0f s after the signal; Service Bus delivers the directive again",
+            settings.grace_s,
+        )
         os._exit(0)  # a working thread would prevent an orderly end of the process
     return 0
 

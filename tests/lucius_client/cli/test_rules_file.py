@@ -88,7 +88,7 @@ def test_a_wrong_file_names_the_place(tmp_path: Path, text: str) -> None:
         (["set", "--tenant", "a", "--reason", "r", "--max-active", "-1"], "--max-active -1: must be a whole number"),
         (
             ["set", "--tenant", "a", "--reason", "r", "--breaker", "off"],
-            "--breaker off: must be on, none, or failure_r",
+            "--breaker off: must be on, none, or NAME=N,...; names: failure_rate, ",
         ),
         (["set", "--tenant", "a", "--reason", "r", "--breaker", "min_calls=x"], "--breaker min_calls=x: must be on"),
         (["hold", "--tenant", "a", "--reason", "r", "--until", "soon"], "--until soon: must be a timestamp"),

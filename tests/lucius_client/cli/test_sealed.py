@@ -142,7 +142,8 @@ def test_differences_are_apart_from_values_without_a_comparison(folder: Path) ->
     assert (code, outcomes[2], reasons[2]) == (1, "NOT_COMPARABLE", "KeyError: 'answer'")
     code, outcomes, reasons = replayed(folder, "Upper", "Reverse", "Answer", artifacts=False)
     assert outcomes == ["NOT_COMPARABLE"] * 3
-    assert reasons[0] == "FailedFinal: INPUT_NOT_FOUND: there is no local file documents/lease.pdf"
+    found = "FailedFinal: INPUT_NOT_FOUND: local file not found: documents/lease.pdf; name a folder that has the file"
+    assert reasons[0] == found
     (folder / "documents" / "lease.pdf").write_bytes(b"another lease")
     assert replayed(folder, "Upper", "Reverse", "Answer")[:2] == (1, ["INPUT_CHANGED"] * 3)
 

@@ -22,7 +22,7 @@ _TIME = "2026-01-27T10:00:00Z, 90m, 2h, 3d"
 
 Key = Annotated[
     list[str] | None,
-    typer.Option("--key", metavar="KEY", help="Public key (PEM) or key id that you trust; repeatable."),
+    typer.Option("--key", metavar="KEY", help="File with a public key (PEM), or key id, that you trust; repeatable."),
 ]
 Head = Annotated[
     str | None,
@@ -151,7 +151,7 @@ add(
     "verify",
     verify_file,
     "lucius audit verify bundle.tar.gz --key lucius.pem",
-    "lucius audit verify bundle.json --head 9f86d081884c7d65",
+    'lucius audit verify bundle.json --head "$HEAD"',
 )
 add(
     audit_app,

@@ -158,6 +158,6 @@ def _payload_schema_faults(folder: Path, number: int, step: Mapping[str, Any]) -
     except OSError:
         yield place, f"file not found: {name}; add the file, or correct `payload_schema`"
     except ValueError as error:
-        yield place, f"{name} is not JSON: {error}"
+        yield place, f"{name} is not JSON: {error}; correct the file"
     except SchemaError as error:
-        yield place, f"{name} is not a JSON Schema: {error.message}"
+        yield place, f"{name} is not a JSON Schema: {error.message}; correct the file"

@@ -90,7 +90,8 @@ def _token(issuer: str, form: dict[str, str]) -> dict[str, Any]:
     except httpx.TransportError as error:
         reason = str(error) or type(error).__name__
         raise DependencyUnreachable(
-            f"no token issuer responds at {issuer} ({reason}); `make up AUTH=1` in a checkout starts one"
+            f"no token issuer responds at {issuer} ({reason}); name another issuer with --issuer, or run "
+            "`make up AUTH=1` in a checkout"
         ) from error
     try:
         body = response.json()

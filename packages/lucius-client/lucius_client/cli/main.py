@@ -68,7 +68,7 @@ app = typer.Typer(
     "1: a job failed or was cancelled, a check or a delivery failed, compared jobs differ, an export lacks data, or a "
     "problem needs an operator\n\n"
     "2: an option or a file is invalid\n\n"
-    "3: the API or the blob store refused the request, or the job has no result\n\n"
+    "3: the API, the blob store or the token issuer refused the request, or the job has no result\n\n"
     "4: the API, the blob store or the token issuer does not respond\n\n"
     "130: interrupted",
     no_args_is_help=True,

@@ -26,7 +26,7 @@ Tenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the login's tenant, else all tenants.",
+        help="The tenant. Default: the tenant of the login, or of a token for one tenant, else all tenants.",
         autocompletion=completion.tenants,
     ),
 ]
@@ -34,7 +34,7 @@ OneTenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the login's tenant. Required if the login sees all tenants.",
+        help="The tenant. Default: the tenant of the login, or of a token for one tenant. Required in other cases.",
         autocompletion=completion.tenants,
     ),
 ]

@@ -61,7 +61,8 @@ def list_(
         str | None,
         typer.Option(
             envvar="LUCIUS_TENANT",
-            help="The tenant. `*` selects the limits for every tenant. Default: the login's tenant, else all tenants.",
+            help="The tenant. `*` selects the limits for every tenant. Default: the tenant of the login, or of a token "
+            "for one tenant, else all tenants.",
             autocompletion=completion.tenants,
         ),
     ] = None,
@@ -243,7 +244,13 @@ def log(
 def apply(
     session: Session,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML file with a list of limits under `quotas:`.")],
-    reason: Annotated[str | None, typer.Option(help="Reason for each quota's log. Default: the file's name.")] = None,
+    reason: Annotated[
+        str | None,
+        typer.Option(
+            help="Reason for each quota's log, at most 1,024 characters. Default: `lucius quota apply` and the file's "
+            "name."
+        ),
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Set the limits of each quota in a file.
@@ -315,7 +322,7 @@ def _breaker_numbers(text: str) -> dict[str, float | None] | None:
     for part in text.split(","):
         name, _, value = part.partition("=")
         if name not in BREAKER_NUMBERS or not re.fullmatch(r"none|\d{1,6}(\.\d{1,6})?", value, re.ASCII):
-            raise UsageError(f"--breaker {text}: must be on, none, or {'=N, '.join(BREAKER_NUMBERS)}=N")
+            raise UsageError(f"--breaker {text}: must be on, none, or NAME=N,...; names: {', '.join(BREAKER_NUMBERS)}")
         numbers[name] = None if value == "none" else float(value) if "." in value else int(value)
     return numbers
 

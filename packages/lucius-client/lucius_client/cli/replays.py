@@ -41,7 +41,9 @@ def replay(
     session: Session,
     job: JobId,
     reason: OptionalReason = None,
-    mode: Annotated[Mode, typer.Option(help="Purpose. With `compare`, --wait shows the comparison.")] = Mode.RERUN,
+    mode: Annotated[
+        Mode, typer.Option(help="Purpose of the replay. With `compare`, --wait shows the comparison.")
+    ] = Mode.RERUN,
     priority: Annotated[
         Priority | None, typer.Option(help="Priority of the new job. Default: the original job's.")
     ] = None,

@@ -100,7 +100,7 @@ def _name(place: str, name: str, entry: dict[str, Any]) -> str | None:
 
 def _number(place: str, name: str, value: Any) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise UsageError(f"{place}.{name}: must be a whole number")
+        raise UsageError(f"{place}.{name}: must be a whole number, not {value!r}")
     return value
 
 
@@ -112,7 +112,7 @@ def _breaker(place: str, given: Any) -> dict[str, float | None] | None:
         raise UsageError(f"{place}.breaker: must be a mapping of {', '.join(_OF_A_BREAKER)}, or {{}}")
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise UsageError(f"{place}.breaker.{name}: must be a number")
+            raise UsageError(f"{place}.breaker.{name}: must be a number, not {value!r}")
     return {theirs: given.get(ours) for ours, theirs in _OF_A_BREAKER.items()}
 
 

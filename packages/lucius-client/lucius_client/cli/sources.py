@@ -51,7 +51,7 @@ class Selection:
         taken = [name for name in dict.fromkeys(self.names) if name not in skipped]
         if not taken:
             raise UsageError(
-                f"no file that {step_type} can read among {len(skipped)}; --include PATTERN includes other files"
+                f"no file that {step_type} can read ({len(skipped)} skipped); --include PATTERN includes skipped files"
             )
         return taken, skipped
 

@@ -78,7 +78,7 @@ def usage(
     session.show(USAGE, rows, report)
     if report["partial"]:
         write(
-            "the counts omit some jobs, because the most recent hours have more than 5,000 jobs and no hourly rollup; "
+            "the counts can omit jobs, because the most recent hours have at least 5,000 jobs and no hourly rollup; "
             "run the command again after the rollup",
             stderr=True,
         )

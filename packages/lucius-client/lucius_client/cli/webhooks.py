@@ -31,7 +31,7 @@ HookOrDefault = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="Id of a webhook. `default` means the callback URLs of a tenant's jobs, and requires --tenant.",
+        help="Id of a webhook, or the id's first characters. `default` means the callback URLs of one tenant's jobs.",
     ),
     ids.WEBHOOK,
 ]

@@ -85,7 +85,7 @@ def verify(
     command: Annotated[
         str | None,
         typer.Option(
-            "--command", metavar="COMMAND", help="Command that starts the service, so that checks can kill it."
+            "--command", metavar="COMMAND", help="Command that starts the service. Some checks restart the service."
         ),
     ] = None,
     callback: Annotated[
@@ -93,7 +93,12 @@ def verify(
         typer.Option("--callback", metavar="URL", help="URL at which the service reaches this command over HTTP."),
     ] = None,
     service: Annotated[
-        str, typer.Option("--service", metavar="NAME", help="Service and version, for the report.")
+        str,
+        typer.Option(
+            "--service",
+            metavar="NAME",
+            help="Name and version of the service in the report. Default: the step type in lower case.",
+        ),
     ] = "",
     subscription: _Subscription = "",
     lane: _Lane = 0,
@@ -108,7 +113,9 @@ def verify(
             help="Maximum seconds to wait for a RESULT. Default: 120; 330 if a message lock must expire first.",
         ),
     ] = None,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table, json or junit.")] = "table",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FORM", help="Output format: table, json or junit.")
+    ] = "table",
 ) -> None:
     """Verify a running service in any language.
 
@@ -180,7 +187,9 @@ def load(
     wait: Annotated[
         float, typer.Option("--wait", metavar="S", help="Maximum seconds to wait after the last send.")
     ] = 120.0,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FORM", help="Output format: table or json.")
+    ] = "table",
 ) -> None:
     """Send directives or jobs at a steady rate; print latencies.
 

@@ -38,7 +38,9 @@ class Made:
 def make(name: str, step_type: str, folder: Path) -> Made:
     """Writes the files of a service. Raises NotMade if the name or the step type is invalid or exists."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise NotMade(f"{name!r} is not a valid name; use 1 to 40 of a-z, 0-9 and _, a letter first")
+        raise NotMade(
+            f"{name!r} is not a valid name; use 1 to 40 of a-z, 0-9 and _, a letter first, and no Python keyword"
+        )
     if not _STEP_TYPE.fullmatch(step_type):
         raise NotMade(f"{step_type!r} is not a valid step type; use 1 to 40 of A-Z, 0-9 and _, a letter first")
     topology = folder / TOPOLOGY
@@ -59,7 +61,7 @@ def _in_checkout(name: str, step_type: str, folder: Path, topology: Path) -> Mad
             raise NotMade(f"{TOPOLOGY} has a service with the step type {step_type}; choose another step type")
     for path in (folder / "protocols").glob("*.json"):
         if json.loads(path.read_text("utf-8")).get("request_type") == step_type:
-            raise NotMade(f"{path.relative_to(folder)} has the request type {step_type}; choose another step type")
+            raise NotMade(f"{path.relative_to(folder)} has the job type {step_type}; choose another step type")
     package = Path("platform_service", name)
     files = {
         package / "__init__.py": f'"""The {step_type} service."""\n',

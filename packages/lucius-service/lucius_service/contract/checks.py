@@ -127,7 +127,7 @@ async def duplicate_later(bench: Bench) -> None:
     await bench.is_settled(directive, bench.options.result_s)
     await bench.send(directive)
     if not await bench.until(lambda: len(bench.of(directive, "RESULT")) > 1, bench.options.result_s):
-        raise Wrong("the service did not send the RESULT again; if the first RESULT is lost, the attempt never ends")
+        raise Wrong("the service did not send the RESULT again; if the first RESULT is lost, the attempt times out")
     await expect_same_result(bench, directive)
 
 
@@ -197,7 +197,7 @@ async def final_result(bench: Bench) -> None:
             raise Wrong(f"output_ref of a final RESULT is {at}, not {'under ' if place is below else ''}{place}")
         copy = await bench.content(at)
         if copy is None:
-            raise Wrong(f"there is no blob at output_ref {at}")
+            raise Wrong(f"the blob at output_ref {at} is missing")
         if copy != await bench.content(uri_of(result, "result_ref") or ""):
             raise Wrong("the blobs at output_ref and result_ref differ")
 
@@ -222,7 +222,7 @@ async def places(bench: Bench) -> None:
     if not at.startswith(directive["workspace_ref"]["uri"]):
         raise Wrong(f"result_ref is {at}, not under workspace_ref")
     if await bench.content(at) is None:
-        raise Wrong(f"there is no blob at result_ref {at}")
+        raise Wrong(f"the blob at result_ref {at} is missing")
 
 
 async def stray_blobs(bench: Bench) -> None:
