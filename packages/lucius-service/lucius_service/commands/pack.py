@@ -12,7 +12,7 @@ from lucius_service.pack import MANIFEST, Manifest, PackInvalid, plan_hash, read
 
 app = typer.Typer(help="Create a pack, and print the hash of a pack.", no_args_is_help=True)
 
-_PROGRAM = '''"""A pack of LUCIUS. The run's log has the output of this program, and `artifacts/` has the run's artifacts."""
+_PROGRAM = '''"""A pack of LUCIUS. The run's log has this program's output, and `artifacts/` has the run's artifacts."""
 
 import json
 import os
