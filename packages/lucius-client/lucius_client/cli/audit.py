@@ -10,11 +10,10 @@ from typing import Annotated
 import typer
 
 from lucius_client import DEFAULT_URL, LuciusError
-from lucius_client.cli import rendering
+from lucius_client.cli import completion, rendering
 from lucius_client.cli.audit_export import Window, export
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import UsageError, cli_error
-from lucius_client.cli.options import OneTenant
 from lucius_client.cli.rendering import OutputFormat
 from lucius_client.cli.session import ApiOption, Session, TokenOption
 
@@ -112,7 +111,14 @@ def verify_job(
 
 def export_bundle(
     output: Output,
-    tenant: OneTenant = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            envvar="LUCIUS_TENANT",
+            help="Tenant of the bundle. Default: the login's tenant. Required without a login.",
+            autocompletion=completion.tenants,
+        ),
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(

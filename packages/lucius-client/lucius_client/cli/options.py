@@ -34,7 +34,7 @@ OneTenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the tenant of the login, or of a token for one tenant. Required in other cases.",
+        help="The tenant. Default: the tenant of the login or token. Required if neither has a tenant.",
         autocompletion=completion.tenants,
     ),
 ]
