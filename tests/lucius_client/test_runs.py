@@ -68,7 +68,8 @@ async def test_an_artifact_is_read_without_the_token(kind: Any) -> None:
                         await client.run_artifact("job_1", "report", out)
     assert out.getvalue() == b"content"
     assert "authorization" not in store.requests[0].headers
-    assert str(caught.value) == "artifact report: storage responded with 403; get the artifact again"
+    why = "cannot read the artifact from storage (HTTP status 403); get the artifact again"
+    assert str(caught.value) == f"artifact report: {why}"
 
 
 def test_the_command_follows_and_reports_the_end() -> None:

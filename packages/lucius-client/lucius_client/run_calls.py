@@ -71,4 +71,5 @@ def _run(job_id: str) -> str:
 def no_content(name: str, error: Exception) -> str:
     """Returns the error for an unreadable artifact, without the link, which is a secret."""
     status = getattr(getattr(error, "response", None), "status_code", None)
-    return f"artifact {name}: storage responded with {status or type(error).__name__}; get the artifact again"
+    why = f"HTTP status {status}" if status else type(error).__name__
+    return f"artifact {name}: cannot read the artifact from storage ({why}); get the artifact again"

@@ -29,8 +29,8 @@ Filter = Annotated[
     typer.Option(
         "--filter",
         metavar="KEY=VALUE",
-        help="Condition for the jobs; repeatable. Keys: status, request_type, label (KEY:VALUE), since and until. "
-        "A time is a timestamp, or an age such as 2h.",
+        help="Condition for the jobs; repeatable. Keys: status, request_type, label (KEY:VALUE), since, until, "
+        "archived (true), idempotency_key and correlation_id. A time is a timestamp, or an age such as 2h.",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the jobs that match now. Change nothing.")]

@@ -88,13 +88,25 @@ def set_(
     gate: Gate = None,
     max_active: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum active jobs. {_Number}")] = None,
     max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts per hour. {_Number}")] = None,
-    burst: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts at the same time. {_Number}")] = None,
+    burst: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Maximum starts at the same time. `none` restores the default, the maximum starts per hour divided by "
+            "60.",
+        ),
+    ] = None,
     max_staged: Annotated[
-        str | None, typer.Option(metavar="N", help=f"Maximum waiting jobs of the tenant. {_Number}")
+        str | None,
+        typer.Option(metavar="N", help="Maximum waiting jobs of the tenant. `none` restores the default, 1,000."),
     ] = None,
     emergency_max_active: Annotated[
         str | None,
-        typer.Option(metavar="N", help=f"Maximum active emergency jobs that skip the other limits. {_Number}"),
+        typer.Option(
+            metavar="N",
+            help="Maximum active emergency jobs that skip the other limits. With `none`, emergency jobs count as jobs "
+            "of high priority.",
+        ),
     ] = None,
     weight: Annotated[
         str | None,

@@ -115,7 +115,10 @@ def submit(
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Create a new job even if the same request was submitted before.")
+        bool,
+        typer.Option(
+            "--again", help="Create a new job even if the same request was submitted before. For documents only."
+        ),
     ] = False,
     ndjson: Annotated[
         str | None,

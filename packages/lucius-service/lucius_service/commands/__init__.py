@@ -52,7 +52,9 @@ def new(
     ],
     folder: Annotated[
         Path,
-        typer.Option("--dir", metavar="DIR", help="Checkout of LUCIUS, or other folder. Default: the current folder."),
+        typer.Option(
+            "--dir", metavar="DIR", help="Checkout of LUCIUS, or another folder. Default: the current folder."
+        ),
     ] = Path(),
 ) -> None:
     """Create a service from a template.
@@ -74,13 +76,22 @@ def new(
 def verify(
     step_type: _StepType,
     sample: Annotated[
-        Path, typer.Option("--sample", metavar="FILE", help="Directive (JSON: input_ref, payload) that must succeed.")
+        Path,
+        typer.Option(
+            "--sample",
+            metavar="FILE",
+            help="File with a directive that must succeed: a JSON object with input_ref and payload.",
+        ),
     ],
     bus: _Bus,
     blob: _Blob,
     slow: Annotated[
         Path | None,
-        typer.Option("--slow", metavar="FILE", help="Directive (JSON) whose work takes more than twice --cadence."),
+        typer.Option(
+            "--slow",
+            metavar="FILE",
+            help="File with a directive whose work takes more than twice --cadence seconds, as for --sample.",
+        ),
     ] = None,
     command: Annotated[
         str | None,
