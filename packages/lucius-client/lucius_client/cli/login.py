@@ -33,7 +33,9 @@ def login(
     issuer: Annotated[
         str | None,
         typer.Option(
-            envvar="LUCIUS_ISSUER", metavar="URL", help=f"URL of the token issuer. Default: {DEFAULT_ISSUER}."
+            envvar="LUCIUS_ISSUER",
+            metavar="URL",
+            help=f"URL of the token issuer. Default for the API at port 7071 of this machine: {DEFAULT_ISSUER}.",
         ),
     ] = None,
     api: ApiOption = DEFAULT_URL,
