@@ -187,8 +187,8 @@ def _result(payload: PackPayload, code: int, artifacts: list[Artifact]) -> dict[
 
 def build(environ: Mapping[str, str]) -> PackStep:
     """Returns the service's step, from its settings. Raises SettingsError."""
-    if environ.get("LUCIUS_SERVICE_WORKERS", "1").strip() not in ("", "1"):
-        raise SettingsError("LUCIUS_SERVICE_WORKERS must be 1 for packs; set 1, and add replicas instead")
+    if (workers := environ.get("LUCIUS_SERVICE_WORKERS", "1").strip()) not in ("", "1"):
+        raise SettingsError(f"LUCIUS_SERVICE_WORKERS={workers!r} must be 1 for packs; add replicas instead")
     folders = PackFolders([INCLUDED, *read_pack_folders(environ)])
     if lacking := missing():
         logging.getLogger(__name__).warning(
