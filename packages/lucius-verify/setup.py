@@ -20,7 +20,7 @@ class BuildWithRules(build_py):
         if self.editable_mode:
             return
         if not SHARED.is_dir():
-            raise SystemExit("lucius-verify is built in a checkout of LUCIUS: there is no folder shared/ here")
+            raise SystemExit(f"folder not found: {SHARED}; build lucius-verify in a checkout of LUCIUS")
         carried = Path(self.build_lib) / "lucius_verify" / "carried" / "shared"
         for name in RULES:
             source, target = SHARED / name, carried / name

@@ -74,5 +74,5 @@ def _plain(data: bytes) -> str:
     except UnicodeDecodeError:
         raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is neither OCR's text.json nor UTF-8 text") from None
     if "\x00" in text or text.startswith("%PDF-"):
-        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is not text; send it through OCR first")
+        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is not text; run OCR before this step")
     return text.replace("\r\n", "\n")

@@ -66,5 +66,6 @@ def from_json(value: dict[str, Any], embedder: Embedder) -> EmbeddedText:
             INPUT_BROKEN, f"the input is {FORMAT}, but chunks or vectors are missing or invalid"
         ) from None
     if not passages or len(vectors) != len(passages):
-        raise FailedFinal(INPUT_BROKEN, f"the input is {FORMAT}, but it has {len(vectors)} vectors")
+        found = f"{len(passages)} passages with text and {len(vectors)} vectors"
+        raise FailedFinal(INPUT_BROKEN, f"the input is {FORMAT}, but has {found}")
     return EmbeddedText(passages, vectors)

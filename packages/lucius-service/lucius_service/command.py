@@ -21,7 +21,10 @@ def main(argv: list[str] | None = None) -> int:
     serving = commands.add_parser("run", help="serve the step of a class until SIGTERM")
     serving.add_argument("step", metavar="MODULE:CLASS", help="class with the methods of lucius_service.step.Step")
     serving.add_argument(
-        "--chaos", type=int, metavar="SEED", help="delay, fail, repeat and kill work in tests; SEED selects the faults"
+        "--chaos",
+        type=int,
+        metavar="SEED",
+        help="for tests: delay, fail or repeat work, or kill the process; SEED selects the faults",
     )
     args = parser.parse_args(argv)
     path: str = args.step

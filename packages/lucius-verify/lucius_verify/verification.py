@@ -28,7 +28,7 @@ _STATUSES = chain.TERMINAL | {
 }
 #: maximum entries of one log, whose hashes are in memory
 _MAX_ENTRIES = 100_000
-_NO_RULES = "this installation does not have the app's rules (shared/core)"
+_NO_RULES = "this installation does not have the app's rules (shared/core); install packages/lucius-verify again"
 #: errors from a value of another type than its column
 _WRONG_TYPES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 

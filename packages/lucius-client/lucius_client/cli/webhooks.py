@@ -94,7 +94,8 @@ def create(
         str,
         typer.Argument(
             metavar="URL",
-            help="https URL that receives the events. http requires the app setting LUCIUS_WEBHOOK_HOSTS.",
+            help="https URL that receives the events. An http URL requires a host in the app setting "
+            "LUCIUS_WEBHOOK_HOSTS.",
         ),
     ],
     format_: Annotated[Format, typer.Option("--format", help="Format of the body.")] = Format.CLOUDEVENTS,
