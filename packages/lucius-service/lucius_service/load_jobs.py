@@ -78,7 +78,7 @@ class _Driver:
         try:
             status, answer = await self._post(request, dry=True)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise NotRun(f"no API responds at {self._url} ({type(error).__name__})") from None
+            raise NotRun(f"no API responds at {self._url} ({type(error).__name__}); check --api") from None
         if status != 200 or "idempotency" not in answer:
             why = " ".join(str(answer[name]) for name in ("code", "detail") if name in answer)
             raise NotRun(f"{self._url} refused a request of the mix: {status} {why}")

@@ -109,14 +109,14 @@ class Bench:
             self._stack.callback(self._blobs.close)
             await asyncio.to_thread(self._blobs.make_containers)
         except (AzureError, ValueError) as error:
-            raise NotRun(f"the blob account of --blob does not respond ({_line(error)})") from None
+            raise NotRun(f"cannot use the blob account of --blob ({_line(error)}); check --blob") from None
         try:
             self._client = ServiceBusClient.from_connection_string(options.bus, retry_total=0)
             await self._stack.enter_async_context(self._client)
             await self._open(options.lane)
         except _NO_LANE as error:
             raise NotRun(
-                f"the bus of --bus does not respond or lacks the topics and subscriptions ({_line(error)})"
+                f"cannot use the topics and subscriptions of --bus ({_line(error)}); check --bus and --subscription"
             ) from None
         if options.callback is not None:
             await self._serve_callbacks(options.callback)
@@ -175,7 +175,7 @@ class Bench:
         try:
             await web.TCPSite(runner, parts.hostname, parts.port).start()
         except (OSError, ValueError) as error:
-            raise NotRun(f"--callback {url} cannot be served ({_line(error)})") from None
+            raise NotRun(f"cannot serve --callback {url} ({_line(error)}); name a free port of this machine") from None
 
     def of(self, directive: Json, *kinds: str) -> list[Reply]:
         """Returns the replies so far to the directive's job on the directive's lane or over HTTP, in order.
