@@ -63,7 +63,7 @@ def _open(data: bytes) -> pypdfium2.PdfDocument:
         code = getattr(error, "err_code", None)
         if code in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY) or "password" in str(error).lower():
             raise FailedFinal(PDF_ENCRYPTED, "the PDF needs a password; send a PDF without a password") from None
-        raise FailedFinal(PDF_BROKEN, "the PDF cannot be read: it is damaged or cut off") from None
+        raise FailedFinal(PDF_BROKEN, "the PDF is damaged or cut off") from None
 
 
 def _page(document: pypdfium2.PdfDocument, index: int, dpi: int, force_ocr: bool) -> Page | Picture:
@@ -174,7 +174,8 @@ def read_image(data: bytes, *, max_pages: int) -> Iterator[tuple[int, Picture]]:
                 picture = _upright_on_white(image)
                 yield count, Picture(picture, partial(Page, index + 1, picture.width, picture.height, "pixel", "ocr"))
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError):
-        raise FailedFinal(IMAGE_BROKEN, "the image cannot be read: it is damaged or cut off") from None
+        found = f"the image is damaged or cut off, or has more than {MAX_PIXELS} pixels on a page"
+        raise FailedFinal(IMAGE_BROKEN, found) from None
 
 
 def _upright_on_white(image: Image.Image) -> Image.Image:
