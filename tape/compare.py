@@ -105,7 +105,7 @@ def _streams(events: Iterable[Row], job: Row, parallel: Collection[str]) -> dict
             name = event["step_id"] if event["step_id"] in parallel else ""
             found[name].append((event["at"], _seen(event, with_job=not name)))
     if job.get("completed_at") is not None:
-        end = Seen("end of the job", None, None, job["status"], job.get("error_code") or "-", None)
+        end = Seen("job ended", None, None, job["status"], job.get("error_code") or "-", None)
         found[""].append((job["completed_at"], end))
     return found
 

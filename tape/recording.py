@@ -44,7 +44,7 @@ def read_histories(path: Path) -> Iterator[History]:
     try:
         yield from Bundle(path, SignedHeads(Keys(()))).histories()
     except (OSError, Unreadable) as wrong:
-        raise TapeError(f"{path} is not an audit bundle: {wrong}") from None
+        raise TapeError(f"cannot read the audit bundle {path}: {wrong}") from None
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def test_jobs_that_need_one_that_is_not_played(tmp_path: Path, is_in_bundle: boo
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"jobs": b"{"}, "is not an audit bundle"),
+        ({"jobs": b"{"}, "cannot read the audit bundle"),
         ({"jobs": b"", "history": b""}, "has no jobs"),
         ({"history": (RECORDED / "history.jsonl").read_bytes().replace(b'"data":', b'"other":')}, "--with-content"),
     ],
