@@ -93,7 +93,7 @@ def set_(
         typer.Option(
             metavar="N",
             help="Maximum starts at the same time. `none` restores the default, the maximum starts per hour divided by "
-            "60.",
+            "60, rounded up.",
         ),
     ] = None,
     max_staged: Annotated[

@@ -90,7 +90,7 @@ def verify(
         typer.Option(
             "--slow",
             metavar="FILE",
-            help="File with a directive whose work takes more than twice --cadence seconds, as for --sample.",
+            help="File in the form of --sample, with a directive whose work takes more than twice --cadence.",
         ),
     ] = None,
     command: Annotated[
