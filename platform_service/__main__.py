@@ -28,7 +28,7 @@ def build(name: str, environ: Mapping[str, str]) -> Step:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="platform_service", description="serve a platform service of this repository")
     chosen = parser.add_mutually_exclusive_group(required=True)
-    chosen.add_argument("service", choices=names(), nargs="?", help="step to serve")
+    chosen.add_argument("service", choices=names(), nargs="?", help="platform service to serve")
     chosen.add_argument("--load", nargs="+", choices=names(), help="load the models of these services, then exit")
     arguments = parser.parse_args(argv)
     if arguments.load:

@@ -55,7 +55,7 @@ class Priority(StrEnum):
 def priority(
     session: Session,
     job: JobId,
-    priority: Annotated[Priority, typer.Argument(help="New priority.")],
+    priority: Annotated[Priority, typer.Argument(help="New priority of the waiting job.")],
     reason: Annotated[str, typer.Option(help="Reason for the job's history, at most 1,024 characters.")],
 ) -> None:
     """Change a waiting job's priority and queue position."""

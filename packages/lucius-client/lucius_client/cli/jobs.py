@@ -218,9 +218,19 @@ def result(
 @with_session
 def diff(
     session: Session,
-    first: Annotated[str, typer.Argument(metavar="A", help="Id of a job.", autocompletion=completion.job_ids), ids.JOB],
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="Id of a job, or the id's first characters.", autocompletion=completion.job_ids
+        ),
+        ids.JOB,
+    ],
     second: Annotated[
-        str, typer.Argument(metavar="B", help="Id of another job.", autocompletion=completion.job_ids), ids.JOB
+        str,
+        typer.Argument(
+            metavar="B", help="Id of another job, or the id's first characters.", autocompletion=completion.job_ids
+        ),
+        ids.JOB,
     ],
 ) -> None:
     """Compare the events of two jobs.

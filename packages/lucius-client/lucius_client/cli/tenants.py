@@ -35,7 +35,7 @@ _OFF = ("EVENTS_OFF", "WEBHOOKS_OFF")
 EXPORTED = Listing("files", "file", (Column("file", "file"), Column("rows", "rows")))
 PREVIEW = Listing("tenants", "tenant", (Column("tenant", "tenant"), Column("jobs", "jobs"), Column("living", "living")))
 
-TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="Tenant id.")]
+TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="Id of the tenant to export or purge.")]
 
 tenant_app = typer.Typer(help="Export or purge tenants.", no_args_is_help=True)
 
