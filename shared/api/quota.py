@@ -148,7 +148,8 @@ class Quota(Response):
     """Time when the rate allows the next start. Null for tenant `*`, if a job can start now, or if no rate is in
     effect."""
     shares: list[QuotaShare] | None
-    """Limits over all tenants only. Share of each tenant or, for a caller of one tenant, the share of this tenant."""
+    """Share of each tenant or, for a caller of one tenant, the share of this tenant. Null for a tenant's quota, and for
+    a service or lane."""
     oldest_wait_at: Instant | None
     """Time when the first job of the waiting queue started to wait."""
     links: QuotaLinks

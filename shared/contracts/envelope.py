@@ -177,8 +177,8 @@ class Envelope(BaseModel):
     """BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT.
     Default: the mode that is configured for the tenant or for all tenants."""
     idempotency_key: Annotated[TextLine, Field(min_length=1, max_length=512)] | None = None
-    """Idempotency key. Requests with the same key and body return the same job. Another body with the same key returns
-    409. Default: the hash of the body."""
+    """Idempotency key. Until the key expires, requests with the same key and body return the same job, and a request
+    with another body returns 409. Default: the hash of the body."""
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
     """Document id that the tenant uses."""
     callback_urls: CallbackUrls | None = None
