@@ -65,7 +65,7 @@ FailureCauseName = Annotated[FailureCause, _one_of(FailureCause)]
 LeaseDigest = Annotated[
     str | None,
     Field(
-        description="`sha256:{hex}` of the attempt's lease. Only the service of the attempt knows the lease.",
+        description="`sha256:{hex}` of the attempt's lease. Only LUCIUS and the service of the attempt know the lease.",
         examples=["sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"],
     ),
 ]
