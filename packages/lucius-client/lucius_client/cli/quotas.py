@@ -118,9 +118,9 @@ def set_(
         str | None,
         typer.Option(
             metavar="on|none|NAME=N,...",
-            help="Circuit breaker of a job type, which stops starts if failure_rate is reached. `on` sets the defaults."
-            " Names: failure_rate (0 to 1), min_calls, cooldown_s (seconds), and min_tenants for a type over all "
-            "tenants.",
+            help="Circuit breaker of a job type, which stops starts if failure_rate is reached. `on` sets the defaults,"
+            " and `none` removes the breaker. Names: failure_rate (above 0, at most 1), min_calls, cooldown_s (seconds),"
+            " and min_tenants for a type over all tenants.",
         ),
     ] = None,
     dry_run: DryRun = False,
