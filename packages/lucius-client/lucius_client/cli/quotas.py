@@ -119,8 +119,8 @@ def set_(
         typer.Option(
             metavar="on|none|NAME=N,...",
             help="Circuit breaker of a job type, which stops starts if failure_rate is reached. `on` sets the defaults,"
-            " and `none` removes the breaker. Names: failure_rate (above 0, at most 1), min_calls, cooldown_s (seconds),"
-            " and min_tenants for a type over all tenants.",
+            " and `none` removes the breaker. Names: failure_rate (above 0, at most 1), min_calls, cooldown_s "
+            "(seconds), and min_tenants for a type over all tenants.",
         ),
     ] = None,
     dry_run: DryRun = False,
