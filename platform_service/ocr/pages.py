@@ -173,9 +173,10 @@ def read_image(data: bytes, *, max_pages: int) -> Iterator[tuple[int, Picture]]:
                     )
                 picture = _upright_on_white(image)
                 yield count, Picture(picture, partial(Page, index + 1, picture.width, picture.height, "pixel", "ocr"))
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError):
-        found = f"the image is damaged or cut off, or has more than {MAX_PIXELS} pixels on a page"
-        raise FailedFinal(IMAGE_BROKEN, found) from None
+    except Image.DecompressionBombError:
+        raise FailedFinal(INPUT_TOO_LARGE, f"a page has more than {MAX_PIXELS} pixels") from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError):
+        raise FailedFinal(IMAGE_BROKEN, "the image is damaged or cut off") from None
 
 
 def _upright_on_white(image: Image.Image) -> Image.Image:

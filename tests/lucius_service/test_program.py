@@ -25,16 +25,18 @@ COMMAND = ("-c", "import sys; from lucius_service.command import main; sys.exit(
     "settings",
     [
         {},
-        {"LUCIUS_SERVICEBUS_CONNECTION": "nonsense-s3cret", "LUCIUS_BLOB_CONNECTION": "nonsense-s3cret"},
+        {"LUCIUS_BLOB_CONNECTION": "nonsense-s3cret"},
+        {"LUCIUS_BLOB_ENDPOINT": "http://[nonsense-s3cret"},
     ],
 )
 def test_a_service_that_cannot_start_prints_one_line(settings: dict[str, str]) -> None:
-    """The exit code is 1, with one line on stderr, no stack trace and no secret."""
+    """The exit code is 1, with one line on stderr that names the setting, no stack trace and no secret."""
+    bus = {"LUCIUS_SERVICEBUS_CONNECTION": "nonsense-s3cret"} if settings else {}
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LUCIUS_")}
     done = subprocess.run(
         [sys.executable, *PROBE],
         cwd=ROOT,
-        env={**clean, **settings},
+        env={**clean, **bus, **settings},
         capture_output=True,
         text=True,
         timeout=60,
@@ -42,7 +44,7 @@ def test_a_service_that_cannot_start_prints_one_line(settings: dict[str, str]) -
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("probe: LUCIUS_")
+    assert done.stderr.startswith(f"probe: {next(iter(settings), 'LUCIUS_')}")
     assert "s3cret" not in done.stderr
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import threading
+import zlib
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -235,6 +237,13 @@ def test_an_empty_page_among_others_is_kept(runner: StepRunner, ocr: OcrStep) ->
     assert "third" in run.result["pages"][2]["text"]
 
 
+def png_of_side(pixels: int) -> bytes:
+    """Returns a small PNG whose header states a square with this side."""
+    whole = encoded(picture("Large"), "PNG")
+    header = b"IHDR" + struct.pack(">II", pixels, pixels) + whole[24:29]
+    return whole[:12] + header + struct.pack(">I", zlib.crc32(header)) + whole[33:]
+
+
 def broken_inputs() -> list[tuple[str, bytes, str]]:
     whole = encoded(picture("Cut off"), "PNG")
     return [
@@ -245,6 +254,8 @@ def broken_inputs() -> list[tuple[str, bytes, str]]:
         ("blank image", encoded(Image.new("L", (600, 400), 255), "PNG"), "NO_TEXT_FOUND"),
         ("truncated image", whole[: len(whole) // 2], "IMAGE_BROKEN"),
         ("image header and noise", b"\xff\xd8\xff" + bytes(500), "IMAGE_BROKEN"),
+        ("an image of 81 million pixels", png_of_side(9_000), "INPUT_TOO_LARGE"),
+        ("an image of 400 million pixels", png_of_side(20_000), "INPUT_TOO_LARGE"),
         ("a PDF of 10,000 pages", many_pages_pdf(10_000), "INPUT_TOO_LARGE"),
         ("a PDF that is its own child", circular_pdf(), "PDF_BROKEN"),
         ("a PDF with a blank picture of 81 million pixels", large_image_pdf(9_000), "NO_TEXT_FOUND"),

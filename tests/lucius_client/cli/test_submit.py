@@ -144,6 +144,17 @@ def test_callbacks_stand_in_the_envelope(tmp_path: Path) -> None:
     assert (wrong.returncode, "NAME=URL" in wrong.stderr) == (2, True)
 
 
+def test_options_for_documents_are_refused_with_job_requests(tmp_path: Path) -> None:
+    """The command names all of them, and sends nothing."""
+    batch = tmp_path / "jobs.ndjson"
+    batch.write_text("{}")
+    options = ["--payload", "{}", "--ask", "a", "--after", "job_1", "--include", "*.pdf", "--again"]
+    with serving(CannedResponse()) as api:
+        refused = run_main("submit", "--ndjson", str(batch), "--tenant", "demo", *options, api=api.url)
+    assert (refused.returncode, api.requests) == (2, [])
+    assert "--payload, --ask, --after, --include, --again;" in refused.stderr
+
+
 URI = "https://account.blob.core.windows.net/documents/a.pdf"
 OCR = CannedResponse(
     body={

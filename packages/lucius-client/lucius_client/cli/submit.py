@@ -159,8 +159,12 @@ def submit(
     if tenant is None:
         raise UsageError(NAME_A_TENANT)
     if ndjson:
-        if after:
-            raise UsageError("--after is for documents only; set `dependencies` in the job requests")
+        given = {"--payload": payload, "--ask": ask, "--after": after, "--include": include, "--again": again}
+        if ignored := ", ".join(option for option, value in given.items() if value):
+            raise UsageError(
+                f"with --ndjson, options for documents have no effect: {ignored}; "
+                "set payload, dependencies and idempotency_key in the job requests"
+            )
         _submit_lines(session, ndjson, tenant, protocol, members, dry_run=dry_run, watch=watch, wait=wait)
         return
     if protocol is None:
