@@ -97,7 +97,7 @@ def read_model(environ: Mapping[str, str]) -> ModelEndpoint | None:
     if not base_url:
         return None
     if not base_url.startswith(("http://", "https://")):
-        raise SettingsError("LUCIUS_SIS_OPENAI_BASE_URL must begin with http:// or https://")
+        raise SettingsError(f"LUCIUS_SIS_OPENAI_BASE_URL={base_url!r} must begin with http:// or https://")
     model = environ.get("LUCIUS_SIS_OPENAI_MODEL", "").strip()
     if not model:
         raise SettingsError(

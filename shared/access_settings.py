@@ -41,8 +41,8 @@ class AccessSettings:
     public_url: str | None = setting(
         "LUCIUS_PUBLIC_URL",
         form.optional(lambda value: form.trusted_address(form.address(value))),
-        help="Public URL of the app, https (http on loopback only). The API documents contain this URL. "
-        "If LUCIUS_CALLBACK_KEYS is set, directives contain this URL, too",
+        help="Public URL of the app, https (http on loopback only). The API documents and the `dataschema` of "
+        "public events contain this URL. If LUCIUS_CALLBACK_KEYS is set, directives contain this URL, too",
     )
     #: pairs (key id, secret); empty: no callbacks and no tickets
     callback_keys: tuple[tuple[str, bytes], ...] = setting(

@@ -207,7 +207,10 @@ def address(value: str) -> str:
 
 def table_name(value: str) -> str:
     if _TABLE.fullmatch(value) is None:
-        raise ValueError(f"must be 3 to 63 letters and digits that begin with a letter, not {excerpt(value)}")
+        raise ValueError(
+            "must be a table name of 3 to 63 letters and digits that begins with a letter and differs from tables, not "
+            f"{excerpt(value)}"
+        )
     return value
 
 

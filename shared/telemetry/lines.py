@@ -69,7 +69,11 @@ LINES: tuple[Line, ...] = (
     Line("PAUSE_REQUESTED", _I, "A caller requested to pause a job"),
     Line("RESUME_REQUESTED", _I, "A caller requested to resume a job"),
     Line("ORCHESTRATION_RESTARTED", _I, "The sweeper restarted the orchestration of a job that had not ended"),
-    Line("ORCHESTRATION_FAILED", _I, "The orchestration ended after five restarts; the job is FAILED_FINAL"),
+    Line(
+        "ORCHESTRATION_FAILED",
+        _I,
+        "The orchestration ended after five restarts; the job is FAILED_FINAL, or CANCELLED after a cancel request",
+    ),
     Line("REPAIRED", _I, "The sweeper repeated an external event that the orchestration had missed"),
     Line("JOB_REDRIVEN", _I, "A redrive created a new job from this job"),
     Line("JOB_REPLAYED", _I, "A replay created a new job from this job"),
@@ -87,7 +91,12 @@ LINES: tuple[Line, ...] = (
     ),
     Line("INCIDENT_SETTLED", _I, "An incident was resolved, retried or dismissed; `status` has the new state"),
     Line("SWEPT", _I, "A sweep ended; the record has the counts of the sweep"),
-    Line("SWEEP_FAILED", _W, "Could not repair a job or list a tenant's jobs; retried by a later sweep"),
+    Line(
+        "SWEEP_FAILED",
+        _W,
+        "Could not repair a job, list a tenant's jobs, or read or write the position of the sweeper; retried by a "
+        "later sweep",
+    ),
     Line("STOCK_UNKNOWN", _W, "Could not write the time or the gauges of a completed sweep; retried by the next sweep"),
     Line(
         "SERVICE_SILENT",
@@ -112,7 +121,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "RELIST_FAILED",
         _W,
-        "Could not read all active jobs or dead letters; retried by the next sweep",
+        "Could not check all active jobs, dead letters, idle tenants or silent services; retried by the next sweep",
     ),
     Line("CLEAR_FAILED", _W, "Could not archive or clear an ended job; retried by a later sweep"),
     Line("MESSAGE_REJECTED", _W, "A message that no job can accept was moved to the rejected messages"),
@@ -126,7 +135,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "ORCHESTRATION_GONE",
         _I,
-        "The orchestration of a resumed job had already ended; restarted by the sweeper if the job continues",
+        "The orchestration of a resumed job had ended or was missing; restarted by the sweeper if the job continues",
     ),
     Line(
         "TELEMETRY_FAILED",
@@ -176,7 +185,7 @@ LINES: tuple[Line, ...] = (
         _W,
         "A circuit breaker opened after failed jobs; the quota admits no job until the breaker is half-open or reset",
     ),
-    Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` has its type"),
+    Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` names the action on each job"),
     Line("BULK_ENDED", _I, "A bulk operation ended with an outcome for each job, or was cancelled"),
     Line(
         "BULK_ITEM_BROKEN",
@@ -264,7 +273,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "LEDGER_REFUSED",
         _W,
-        "The Table service rejected a row permanently, or a job's blob was gone; needs an operator",
+        "The Table service rejected a row permanently, or a stored row or blob was missing or invalid; needs an "
+        "operator",
     ),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A dependency did not respond, so a request got 503"),
     Line(

@@ -38,9 +38,9 @@ SPANS: tuple[SpanRow, ...] = (
     SpanRow(
         SpanName.SUBMIT,
         "internal",
-        "the job request's `traceparent`, else the HTTP request",
-        "Creation of a job. In a batch, each job request begins its own trace, linked to the HTTP request. A duplicate "
-        "is linked to the first job",
+        "the job request's `traceparent`; the HTTP request if `traceparent` is unset or names the same trace",
+        "Creation of a job. In a batch, a job request without `traceparent` begins its own trace. A span outside the "
+        "trace of the HTTP request is linked to that request. A duplicate is linked to the first job",
     ),
     SpanRow(
         SpanName.JOB,
@@ -59,7 +59,8 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.DISPATCH,
         "internal",
         "`job`",
-        "Records an attempt and sends the directive. `lucius.verdict` has the result",
+        "Records an attempt, or finds the attempt that a RESULT recorded, and sends the directive. `lucius.verdict` has "
+        "the result",
     ),
     SpanRow("send global-bus-p{lane}", "producer", "`attempt`", "Sends the directive to Service Bus"),
     SpanRow(
@@ -85,7 +86,8 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.SETTLE,
         "internal",
         "`job`",
-        "Reads the ledger after a timer, and returns the next action of the orchestration",
+        "Ends the attempt if its lease has expired, and returns the next action of the orchestration. Starts after a "
+        "timer of the orchestration",
     ),
     SpanRow(SpanName.SWEEP, "internal", "none", "Repairs jobs and clears ended jobs in one sweep"),
 )
