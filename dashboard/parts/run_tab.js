@@ -85,7 +85,7 @@ function Artifacts({ job, attempt }) {
     <header><h2>Artifacts</h2></header>
     ${(found.error || error) && html`<${ErrorState} error=${found.error ?? error} retry=${() => (setError(null), found.reload())} compact />`}
     ${found.loading && html`<${Skeleton} rows=${2} />`}
-    ${found.data && !rows.length && html`<${EmptyState} title="No artifacts">${hasEnded(job.status) ? "The program wrote no artifacts." : "The runner stores artifacts when the program ends."}<//>`}
+    ${found.data && !rows.length && html`<${EmptyState} title="No artifacts">${hasEnded(job.status) ? "The attempt stored no artifacts." : "The runner stores artifacts when the program ends."}<//>`}
     ${rows.length > 0 && html`<ul class="rows">${rows.map((each) => html`<li key=${each.name}><button class="link mono clip-any" onClick=${() => open(each.name)}>${each.name}</button>
       <span class="muted small tabular" title=${`${each.media_type}, written at ${exact(each.written_at)}`}>${each.size.toLocaleString("en")} bytes</span></li>`)}</ul>`}
   </article>`;

@@ -32,7 +32,7 @@ async function targetOf(text) {
   const pages = await Promise.all(names.map((name) => listJobs({ tenant_id: tenant.value, [name]: text, limit: 1 }).catch(none)));
   const name = names.find((_, index) => pages[index].jobs.length);
   if (name) return [["jobs"], { filter: filterText(name, text) }];
-  throw new Error(`No job has the id, idempotency key or correlation id “${text}”. Write a label as key:value.`);
+  throw new Error(`No job has the id, idempotency key, correlation id or label “${text}”. Write a label as key:value.`);
 }
 
 export function Search() {

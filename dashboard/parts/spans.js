@@ -4,7 +4,7 @@ import { secondsBetween } from "./time.js";
 /** Names and texts of the uses of time, in the order of the legend. */
 export const USES = {
   dependent: "other jobs",
-  gated: "quota",
+  gated: "quota or dispatch limit",
   queue: "queue",
   ack: "ACK",
   service: "service",

@@ -34,7 +34,7 @@ function List({ load, id, items, empty, children }) {
   if (!found.data) return html`<${Skeleton} rows=${5} height=${48} />`;
   if (!found.data[items].length) return empty;
   return html`<div class="stack">${found.data[items].map((each) => html`<article class="card" key=${each.incidentId ?? each.id ?? (each.number ? `${each.number}:${each.name}` : each.jobId ?? each.hookId)}>${children(each, found.reload)}</article>`)}
-    ${found.data.next && html`<p class="muted small">The page shows the newest ${found.data[items].length} items.</p>`}</div>`;
+    ${found.data.next && html`<p class="muted small">The page shows the first ${found.data[items].length} items.</p>`}</div>`;
 }
 
 function Incidents({ id }) {
