@@ -89,7 +89,7 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not open or close the incident of a breaker or an unreadable row; retried by the next sweep",
     ),
-    Line("INCIDENT_SETTLED", _I, "An incident was resolved, retried or dismissed; `status` has the new state"),
+    Line("INCIDENT_SETTLED", _I, "A caller resolved, dismissed or redrove an incident; `status` has the new state"),
     Line("SWEPT", _I, "A sweep ended; the record has the counts of the sweep"),
     Line(
         "SWEEP_FAILED",
@@ -237,7 +237,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "ANCHOR_WAITS",
         _I,
-        "Postponed a day's anchor, because heads of `count` tenants were missing; retried by the hourly timer `prune`",
+        "Postponed a day's anchor, because heads of `count` tenants were missing or the time limit was reached; "
+        "retried by the hourly timer `prune`",
     ),
     Line(
         "ANCHOR_INCOMPLETE",
@@ -256,7 +257,12 @@ LINES: tuple[Line, ...] = (
         "Could not export the tables; retried by the hourly timer `prune`. Needs an operator if the warning repeats",
     ),
     Line("FEEDS_PRUNED", _I, "Removed expired events from the feeds; the record has the number of events"),
-    Line("FEED_UNPRUNED", _W, "Could not remove a tenant's expired events; retried by the hourly timer `prune`"),
+    Line(
+        "FEED_UNPRUNED",
+        _W,
+        "Could not remove a tenant's expired events, deliveries, heads or log entries of webhooks; retried by the "
+        "timer `prune`",
+    ),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),
     Line("DELIVERY_UNKNOWN", _W, "Unrecognized message on queue lucius-webhooks"),
     Line("DELIVERY_PUT_OFF", _W, "Could not read or write a delivery; retried by the sweeper"),

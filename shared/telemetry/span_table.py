@@ -38,7 +38,7 @@ SPANS: tuple[SpanRow, ...] = (
     SpanRow(
         SpanName.SUBMIT,
         "internal",
-        "the job request's `traceparent`; the HTTP request if `traceparent` is unset or names the same trace",
+        "the job request's `traceparent`, or the HTTP request if the `traceparent` is unset or of the same trace",
         "Creation of a job. In a batch, a job request without `traceparent` begins its own trace. A span outside the "
         "trace of the HTTP request is linked to that request. A duplicate is linked to the first job",
     ),
@@ -59,8 +59,8 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.DISPATCH,
         "internal",
         "`job`",
-        "Records an attempt, or finds the attempt that a RESULT recorded, and sends the directive. `lucius.verdict` has "
-        "the result",
+        "Records an attempt, or finds the attempt that a RESULT recorded, and sends the directive. `lucius.verdict` "
+        "has the result",
     ),
     SpanRow("send global-bus-p{lane}", "producer", "`attempt`", "Sends the directive to Service Bus"),
     SpanRow(
