@@ -27,7 +27,8 @@ class AccessSettings:
     workspace_uri: str = setting(
         "LUCIUS_WORKSPACE_URI",
         form.container_uri,
-        help="URI of the blob container with a folder for each attempt. Default: container `workspace`",
+        help="URI of the blob container with a folder for each attempt. Default: container `workspace` of "
+        "the account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION",
     )
     #: None means no limit
     workspace_kept: timedelta | None = setting(

@@ -59,7 +59,8 @@ class StoreSettings:
         "LUCIUS_INDEX_TABLE",
         form.table_name,
         "luciusindex",
-        help="Table of idempotency records, active jobs and job lists, by tenant",
+        help="Table of idempotency records, active jobs, job lists, quotas, incidents of jobs, bulk operations and "
+        "usage, by tenant. The table also has the times of sweeps and the counts of the overview",
     )
     tenants_table: str = setting(
         "LUCIUS_TENANTS_TABLE", form.table_name, "luciustenants", help="Table of tenants that have submitted a job"
@@ -69,7 +70,7 @@ class StoreSettings:
         form.table_name,
         "luciusgates",
         help="Table of quotas over all tenants, of incidents of breakers, services and rows, and of the tenants that "
-        "have quotas",
+        "have quotas. The table also has the protocol versions that were loaded first and the last replies of services",
     )
     rejected_table: str = setting(
         "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Table of messages that no job could accept"
@@ -78,7 +79,7 @@ class StoreSettings:
         "LUCIUS_FEED_TABLE",
         form.table_name,
         "luciusfeed",
-        help="Table of each tenant's public events, in order, and of webhooks",
+        help="Table of each tenant's public events, in order, of signed heads and of webhooks",
     )
     #: None means no exports
     export_days: float | None = setting(
