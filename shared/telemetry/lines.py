@@ -89,7 +89,11 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not open or close the incident of a breaker or an unreadable row; retried by the next sweep",
     ),
-    Line("INCIDENT_SETTLED", _I, "A caller resolved, dismissed or redrove an incident; `status` has the new state"),
+    Line(
+        "INCIDENT_SETTLED",
+        _I,
+        "A caller resolved or dismissed an incident, or redrove its job; `status` has the new state",
+    ),
     Line("SWEPT", _I, "A sweep ended; the record has the counts of the sweep"),
     Line(
         "SWEEP_FAILED",
@@ -261,7 +265,7 @@ LINES: tuple[Line, ...] = (
         "FEED_UNPRUNED",
         _W,
         "Could not remove a tenant's expired events, deliveries, heads or log entries of webhooks; retried by the "
-        "timer `prune`",
+        "hourly timer `prune`",
     ),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),
     Line("DELIVERY_UNKNOWN", _W, "Unrecognized message on queue lucius-webhooks"),
