@@ -108,7 +108,11 @@ LINES: tuple[Line, ...] = (
         "A service sent no reply for five minutes while a directive waited; LUCIUS opens an incident",
     ),
     Line("SERVICE_ANSWERS", _I, "A silent service replied again; the sweeper resolves the incident of the service"),
-    Line("DEAD_REPLIES", _W, "The sweeper received replies from dead-letter queues"),
+    Line(
+        "DEAD_REPLIES",
+        _W,
+        "The sweeper found replies in dead-letter queues, and received them unless `dry_run` is true",
+    ),
     Line("DEAD_REPLIES_UNFINISHED", _W, "Could not empty a lane's dead-letter queue; retried by the next sweep"),
     Line(
         "HISTORY_KEPT",
@@ -317,7 +321,11 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not fetch the issuer's keys; keys that were fetched stay in use for a day after their fetch",
     ),
-    Line("CONFIGURATION_READ", _W, "App Configuration had invalid values; the last valid values stay in effect"),
+    Line(
+        "CONFIGURATION_READ",
+        _W,
+        "The list of invalid values in App Configuration changed; the last valid values stay in effect",
+    ),
     Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration did not respond; the last valid values stay in effect"),
     Line(
         "PROTOCOL_VERSION_REFUSED",
