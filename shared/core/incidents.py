@@ -134,7 +134,7 @@ def find_opening_time(incident_id: str) -> datetime | None:
 
 
 def escalates(job: Job) -> bool:
-    """Returns `True` if the ended job opens an incident, by the reasons in its protocol."""
+    """Returns `True` if the ended job opens an incident, by the reasons in its protocol. Default: `ESCALATED`."""
     reasons = ESCALATED if job.escalate is None else job.escalate
     return job.status is JobStatus.FAILED_FINAL and job.error_code in reasons
 

@@ -27,8 +27,10 @@ _INSTRUMENTATIONS = ("azure_sdk", "django", "fastapi", "flask", "httpx", "psycop
 
 
 def configure(environ: Mapping[str, str], *, version: str, trace_ratio: float | None = None) -> str | None:
-    """Configures the exporter once in a process, from the standard settings. Returns `azure-monitor`, else `otlp`, else
-    None.
+    """Configures the exporter once in a process, from the standard settings. Returns `azure-monitor` or `otlp`.
+
+    Returns None if the settings name no exporter, if `OTEL_SDK_DISABLED` is `true`, or if this process already has its
+    exporter.
 
     `trace_ratio` is the share of the traces for Azure Monitor. None means the standard settings. Raises SettingsError
     with the name of a setting that no exporter can use.

@@ -58,17 +58,19 @@ _instruments = {name: _make(metric) for name, metric in _TABLE.items()}
 
 
 def increment(name: str, by: int = 1, /, **attributes: object) -> None:
-    """Adds to a counter."""
+    """Adds `by` to the counter `name`. Raises ValueError as `check_attributes` does."""
     _instruments[name].add(by, check_attributes(name, attributes))
 
 
 def observe(name: str, seconds: float, /, **attributes: object) -> None:
-    """Records into a histogram. A negative value counts as 0, since the clocks of two machines may differ."""
+    """Records `seconds` in the histogram `name`. A negative value counts as 0, since the clocks of two machines may
+    differ. Raises ValueError as `check_attributes` does.
+    """
     _instruments[name].record(max(seconds, 0.0), check_attributes(name, attributes))
 
 
 def set_gauge(name: str, value: float, /, **attributes: object) -> None:
-    """Sets a gauge."""
+    """Sets the gauge `name` to `value`. Raises ValueError as `check_attributes` does."""
     _instruments[name].set(value, check_attributes(name, attributes))
 
 
@@ -111,8 +113,8 @@ _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
 
 
 def record_fault(error: Exception, event: str | None = None, /, **fields: Any) -> None:
-    """Counts a call to which a dependency did not respond, or a write that met a conflict at every try. Counts no other
-    error.
+    """Counts a failed call of the ledger, the bus, the durable engine, the configuration store or the token issuer.
+    Also counts a write that met a conflict at every try. Counts no other error.
 
     With `event`, logs a WARNING for every error, with `fields` and the error as `reason`.
     """

@@ -1,8 +1,8 @@
 """The public events of a job's EVENT rows (R70).
 
-Two literal tables decide: the public types that an EVENT row type may mean, in order, and the public type of the job's
-own transition. A test checks that each EVENT type and each transition has an entry. The events depend on the row and on
-unchanging JOB columns only, so every process makes the same events.
+Two literal tables decide: the public types that an EVENT row type can produce, in order, and the public type of the
+job's own transition. A test checks that each EVENT type and each transition has an entry. The events depend on the row
+and on unchanging JOB columns only, so every process makes the same events.
 
 `number_event` adds the deployment and the position in the feed. A public event is a CloudEvent 1.0.
 """
@@ -115,8 +115,8 @@ class Issuer:
 
 
 def find_public_types(event: Event) -> tuple[PublicType, ...]:
-    """Returns the public types that the EVENT row means, in order. Returns an empty tuple for a row type of a later
-    release.
+    """Returns the types of the public events that the EVENT row produces, in order. Returns an empty tuple for a row
+    type of a later release.
     """
     allowed = ROWS.get(event.type)
     if allowed is None:
@@ -165,7 +165,7 @@ def make_cloud_event(
 ) -> dict[str, JsonValue]:
     """Returns a CloudEvent without the attributes that `number_event` adds.
 
-    `attributes` has additional attributes of the event. `data` has additional fields of the payload. Fields of `data`
+    `attributes` has additional attributes of the event. `data` has additional fields of the event's `data`. Fields
     that are None are left out.
     """
     type_, when = str(type_), format_instant(at)

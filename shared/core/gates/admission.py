@@ -60,7 +60,8 @@ class AdmissionResult:
 
 
 class AdmissionRound:
-    """A round of admissions. Each admission takes the first job of the queue with the lowest rank among open queues.
+    """A round of admissions. Each admission takes the first job of an open queue: emergency queues first, then the
+    queue with the lowest rank.
 
     While `next_queue()` returns a queue, pass its first `room + 1` rows to `add_rows`. Then read `result`. A queue is
     read only if its first job is the next to admit.

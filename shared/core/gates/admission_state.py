@@ -200,7 +200,9 @@ class AdmissionState:
 
 
 def list_gates(admission: AdmissionState, directory: Directory, job: Candidate | WaitingQueue) -> Iterator[Gate]:
-    """Yields the quotas that a job must pass, from narrow to broad: first the tenant's, then those over all tenants."""
+    """Yields the quotas that a job must pass: of the tenant, of its job type, and of its source. Then yields those over
+    all tenants, from narrow to broad.
+    """
     yield Gate(GateKind.TENANT, admission.tenant)
     for kind in PARTS:
         if (name := getattr(job, kind.key)) is not None:

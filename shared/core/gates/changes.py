@@ -226,7 +226,9 @@ def is_set(state: GateState, now: datetime) -> bool:
 
 
 def is_in_use(admission: AdmissionState, now: datetime) -> bool:
-    """Returns `True` if the tenant must stay in the directory because it has a quota or a waiting job."""
+    """Returns `True` if the tenant must stay in the directory because it has a staged job, or a rule, a hold or a
+    throttle in effect.
+    """
     return bool(admission.staged or admission.queues) or any(is_set(state, now) for state in admission.gates.values())
 
 

@@ -82,6 +82,7 @@ def count_requested(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> int:
     """Returns the number of waiting jobs that can start if this quota, and broader quotas over all tenants, have room.
+    The maximum is `MAX_REQUESTED`.
 
     So an allocation grants a slot of a broad quota only to a job that the narrow quotas admit, and no slot stays idle.
     """

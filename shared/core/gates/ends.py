@@ -40,7 +40,7 @@ class Freed:
     """A FREED row: an ended job that is still in its tenant's counts (R49).
 
     The transaction that deletes the job's ACTIVE row, or marks that row as ENDED, creates the FREED row, so the counts
-    are never too low. The tenant's next turn subtracts the job and deletes the FREED row.
+    are never too low. A later write of the tenant's admission state subtracts the job and deletes the FREED row.
     """
 
     place: Place

@@ -65,7 +65,9 @@ def count_waiting(admission: AdmissionState, gate: Gate) -> int:
 def list_positions(
     admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[QueuedJob]], now: datetime
 ) -> Iterator[QueuePosition]:
-    """Yields the quota's waiting jobs in admission order. `rows` has the first rows of each queue, in order."""
+    """Yields the quota's waiting jobs in admission order, at most `MAX_POSITION`. `rows` has the first rows of each
+    queue, in order.
+    """
     found = (each for queue in rows.values() for each in queue)
     if gate.kind.key:
         found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)

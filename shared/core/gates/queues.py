@@ -24,7 +24,10 @@ class TooManyQueues(Exception):
 
 
 def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bool) -> WaitingQueue:
-    """Returns an empty queue for jobs with the same properties as `candidate`."""
+    """Returns an empty queue for jobs with the type, mode and source of `candidate`, and with this `emergency`.
+
+    All sources without a quota share a queue.
+    """
     source = candidate.source if admission.has_source(candidate.source) else None
     return WaitingQueue(job_type=candidate.job_type, mode=candidate.mode, source=source, emergency=emergency)
 

@@ -35,8 +35,8 @@ class TightQuota:
 
 
 def tightest(quotas: Iterable[TightQuota]) -> list[TightQuota]:
-    """Returns the tightest quotas, at most `MAX_TIGHT`: holds and open breakers first, then by the number of waiting
-    jobs.
+    """Returns the tightest quotas, at most `MAX_TIGHT`: first held quotas, then quotas with an open or half-open
+    breaker. Within each part, quotas with more waiting jobs come first.
     """
     return sorted(quotas, key=_order)[:MAX_TIGHT]
 

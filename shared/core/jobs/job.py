@@ -271,7 +271,9 @@ class Job:
 
     @property
     def is_dependent(self) -> bool:
-        """Returns `True` if a dependency of the job may not have ended yet, or did not succeed."""
+        """Returns `True` if the job has dependencies, and JOB does not record that all ended with the results that the
+        job requires.
+        """
         return self.dependencies is not None and self.dependencies_settled_at is None
 
 

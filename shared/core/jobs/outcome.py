@@ -75,7 +75,7 @@ def make_transition(
 
 
 def find_final_output(record: Record) -> Any:
-    """Returns the `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`.
+    """Returns the `output_ref` of the last step's RESULT, else the step's `result_ref`, else the job's `output_ref`.
 
     For a last group, the first step of the group is used. If the job's `output_ref` names a blob, that step writes the
     blob.

@@ -115,7 +115,7 @@ def _output_ref(old: Record, base: str, job_id: str) -> Ref:
 
 
 def mark_replayed(record: Record, job_id: str, mode: str, provenance: Provenance) -> Outcome:
-    """Returns the original with the replay's EVENT, which changes none of its columns."""
+    """Adds the EVENT of the replay to the original. The outcome is REFUSED if the original has not ended."""
     if not record.job.status.terminal:
         return refuse(record, IgnoreReason.JOB_LIVE)
     data = {"replayed_by": job_id, "mode": mode}

@@ -41,8 +41,8 @@ def mark_awaited(record: Record, provenance: Provenance) -> Outcome:
 
 
 def release_dependent(record: Record, provenance: Provenance) -> Outcome:
-    """Makes the job wait for its quotas, since its dependencies succeeded. The outcome is IGNORED unless the job is
-    WAITING_FOR_JOBS.
+    """Makes the job wait for its quotas, since its dependencies ended with the results that the job requires. The
+    outcome is IGNORED unless the job is WAITING_FOR_JOBS.
     """
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
         return ignore(record, IgnoreReason.ALREADY)

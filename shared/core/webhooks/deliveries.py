@@ -75,7 +75,9 @@ def is_for(hook: Hook, event: PublicEvent) -> bool:
 
 
 def find_targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Returns the targets of an event: each webhook id with "", and `default` with each of `callbacks`."""
+    """Returns the targets of an event: the id of each webhook that gets the event with "", and `default` with each of
+    `callbacks`.
+    """
     found = [(hook.id, "") for hook in hooks if is_for(hook, event)]
     return found + [(DEFAULT_HOOK, name) for name in callbacks]
 
