@@ -70,8 +70,8 @@ def stores_over(
 ) -> EveryStore:
     """Returns the stores over the tables of `account`, with the names in `settings`.
 
-    `texts` is the store of long texts of rows. `archive` is the store of ended jobs. A new feed has events from `now`
-    on.
+    `texts` is the store of long texts of rows. `archive` is the store of archived jobs. A new feed has events from
+    `now` on.
     """
     index, gates = settings.index_table, settings.gates_table
     return EveryStore(
@@ -153,7 +153,9 @@ def blobs_of(settings: Settings, container: str, limits: StoreLimits) -> BlobTex
 
 
 def credential_of(connection: str | None) -> AsyncTokenCredential | None:
-    """Returns the managed identity, or None if there is a connection string."""
+    """Returns a `DefaultAzureCredential`, which uses the managed identity in Azure. Returns None if there is a
+    connection string.
+    """
     return None if connection is not None else identity()
 
 

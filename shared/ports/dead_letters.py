@@ -69,6 +69,8 @@ class DeadLetters(Protocol):
         """Deletes the DEAD row and records `state` in LIST, unless LIST has an earlier state of the dead letter.
         Idempotent.
 
-        With `settlement`, the same transaction closes the job's open incident. Returns None and changes nothing if LIST
-        does not have the job's failure yet, or no longer has the job. Raises Contended after a conflict at every try.
+        With `settlement`, the same transaction closes the job's open incident. Returns the state that LIST then has.
+
+        Returns None and changes nothing if LIST does not have the job's failure yet, or no longer has the job. Raises
+        Contended after a conflict at every try.
         """

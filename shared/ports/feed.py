@@ -121,7 +121,7 @@ class Feed(Protocol):
         """
 
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
-        """Returns events in the order of their numbers, after `after`."""
+        """Returns events in the order of their numbers, after `after`. Leaves out events that cannot be decoded."""
 
 
 class HintQueue(Protocol):

@@ -103,8 +103,8 @@ def append(
 ) -> tuple[Record, Event]:
     """Adds one event to `after` and updates the head of the history in its JOB row. Returns the record and the event.
 
-    `step` is the step after the transition. `attempt_no`, `lease_digest` and `step_id` replace the step's own values if
-    a reply has other values.
+    `step` is the step after the transition. `attempt_no` and `lease_digest` replace the step's own values. `step_id`
+    applies only without `step`, for a reply that changes no step.
     """
     head = after.job
     values: dict[str, Any] = {

@@ -290,7 +290,7 @@ def move_job(record: Record, trigger: JobTrigger, provenance: Provenance, **colu
 
 
 def cancel_in_flight(record: Record, provenance: Provenance) -> Record:
-    """Cancels the started steps of a job that ends. Other steps stay PENDING."""
+    """Cancels the steps of a job that ends, if they are in flight or FAILED_RETRY. Other steps keep their states."""
     for step in record.steps:
         if step.status.in_flight or step.status is StepStatus.FAILED_RETRY:
             record = move_step(record, step, StepTrigger.CANCEL, provenance)
