@@ -438,7 +438,7 @@ class Envelope(Message):
     idempotency_key: Annotated[
         str | None,
         Field(
-            description="Idempotency key. Requests with the same key and body return the same job. Another body with the same key returns\n409. Default: the hash of the body."
+            description="Idempotency key. Until the key expires, requests with the same key and body return the same job, and a request\nwith another body returns 409. Default: the hash of the body."
         ),
     ] = None
     doc_id: Annotated[str | None, Field(description="Document id that the tenant uses.")] = None
@@ -490,7 +490,9 @@ class Event(Message):
     attempt_no: int | None
     lease_digest: Annotated[
         str | None,
-        Field(description="`sha256:{hex}` of the attempt's lease. Only the service of the attempt knows the lease."),
+        Field(
+            description="`sha256:{hex}` of the attempt's lease. Only LUCIUS and the service of the attempt know the lease."
+        ),
     ]
     from_status: Annotated[
         str | None, Field(description="Status of the step before the event. Null if no step changed.")
@@ -2333,7 +2335,7 @@ class Quota(Message):
     shares: Annotated[
         list[QuotaShare] | None,
         Field(
-            description="Limits over all tenants only. Share of each tenant or, for a caller of one tenant, the share of this tenant."
+            description="Share of each tenant or, for a caller of one tenant, the share of this tenant. Null for a tenant's quota, and for\na service or lane."
         ),
     ]
     oldest_wait_at: Annotated[
@@ -2564,7 +2566,9 @@ class Step(Message):
     max_attempts: int
     lease_digest: Annotated[
         str | None,
-        Field(description="`sha256:{hex}` of the attempt's lease. Only the service of the attempt knows the lease."),
+        Field(
+            description="`sha256:{hex}` of the attempt's lease. Only LUCIUS and the service of the attempt know the lease."
+        ),
     ]
     lease_expires_at: Annotated[
         AwareDatetime | None,
