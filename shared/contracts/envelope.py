@@ -178,7 +178,8 @@ class Envelope(BaseModel):
     Default: the mode that is configured for the tenant or for all tenants."""
     idempotency_key: Annotated[TextLine, Field(min_length=1, max_length=512)] | None = None
     """Idempotency key. Until the key expires, requests with the same key and body return the same job, and a request
-    with another body returns 409. Default: the hash of the body."""
+    with another body returns 409. LUCIUS does not compare `callback_urls`, `labels`, `priority`, `mode` and `source`.
+    Default: the hash of the body."""
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
     """Document id that the tenant uses."""
     callback_urls: CallbackUrls | None = None

@@ -438,7 +438,7 @@ class Envelope(Message):
     idempotency_key: Annotated[
         str | None,
         Field(
-            description="Idempotency key. Until the key expires, requests with the same key and body return the same job, and a request\nwith another body returns 409. Default: the hash of the body."
+            description="Idempotency key. Until the key expires, requests with the same key and body return the same job, and a request\nwith another body returns 409. LUCIUS does not compare `callback_urls`, `labels`, `priority`, `mode` and `source`.\nDefault: the hash of the body."
         ),
     ] = None
     doc_id: Annotated[str | None, Field(description="Document id that the tenant uses.")] = None
