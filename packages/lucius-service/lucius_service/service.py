@@ -52,8 +52,9 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
             settings.blob_connection, endpoint=settings.blob_endpoint, max_input_bytes=settings.max_input_mib * 2**20
         )
     except ValueError:
-        wrong = "CONNECTION is not a storage connection string" if settings.blob_connection else "ENDPOINT is not a URL"
-        raise SettingsError(f"LUCIUS_BLOB_{wrong}; correct the setting") from None
+        connection = "LUCIUS_BLOB_CONNECTION is not a storage connection string"
+        wrong = connection if settings.blob_connection else "LUCIUS_BLOB_ENDPOINT is not a URL"
+        raise SettingsError(f"{wrong}; correct the setting") from None
     try:
         client, credential = _connect(settings)
     except ValueError:
