@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 
 from lucius_client import DEFAULT_URL, LuciusError
-from lucius_client.cli import completion, rendering
+from lucius_client.cli import rendering
 from lucius_client.cli.audit_export import Window, export
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import UsageError, cli_error
+from lucius_client.cli.options import LoginTenant
 from lucius_client.cli.rendering import OutputFormat
 from lucius_client.cli.session import ApiOption, Session, TokenOption
 
@@ -111,14 +112,7 @@ def verify_job(
 
 def export_bundle(
     output: Output,
-    tenant: Annotated[
-        str | None,
-        typer.Option(
-            envvar="LUCIUS_TENANT",
-            help="Tenant of the bundle. Default: the login's tenant. Required without a login.",
-            autocompletion=completion.tenants,
-        ),
-    ] = None,
+    tenant: LoginTenant = None,
     since: Annotated[
         str | None,
         typer.Option(

@@ -38,6 +38,15 @@ OneTenant = Annotated[
         autocompletion=completion.tenants,
     ),
 ]
+#: for commands that do not use the tenant of a token
+LoginTenant = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LUCIUS_TENANT",
+        help="The tenant. Default: the login's tenant. Required without a login.",
+        autocompletion=completion.tenants,
+    ),
+]
 JobType = Annotated[
     str | None,
     typer.Option("--type", metavar="REQUEST_TYPE", help="Only jobs of this type.", autocompletion=completion.protocols),

@@ -18,6 +18,7 @@ from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import NAME_A_TENANT, CliError, Exit, UsageError, cli_error, problem_text
 from lucius_client.cli.job_page import at_a_quota, outcome
 from lucius_client.cli.job_tables import FAILED, JOBS, job_id
+from lucius_client.cli.options import LoginTenant
 from lucius_client.cli.protocols import find_version
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.results import open_result, print_result, show_result
@@ -78,14 +79,7 @@ def submit(
             autocompletion=completion.protocols,
         ),
     ] = None,
-    tenant: Annotated[
-        str | None,
-        typer.Option(
-            envvar="LUCIUS_TENANT",
-            help="Tenant of the jobs. Default: the login's tenant.",
-            autocompletion=completion.tenants,
-        ),
-    ] = None,
+    tenant: LoginTenant = None,
     payload: Annotated[
         str | None,
         typer.Option(
