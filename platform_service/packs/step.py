@@ -120,7 +120,7 @@ class PackStep:
         hand_over(place)
         task.report(0.0, f"running {payload.packId} {payload.packVersion}")
         code = run_program(Program(self._python, pack.manifest.entry), place, self._limits, variables, log, task)
-        log.note(f"the program ended with exit code {code}" if code >= 0 else f"signal {-code} ended the program")
+        log.note(_ending(code))
         if log.overtaken:
             raise FailedRetry(CANCELLED, "another runner has the attempt")
         artifacts = store_artifacts(place.artifacts, place.user, task.workspace, artifacts_uri)
@@ -159,6 +159,10 @@ def set_dumpable(value: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
+def _ending(code: int) -> str:
+    return f"the program ended with exit code {code}" if code >= 0 else f"signal {-code} ended the program"
+
+
 def _check_exit(code: int) -> None:
     """Raises StepFailed for a program that did not succeed."""
     if code == -signal.SIGXCPU:
@@ -166,8 +170,7 @@ def _check_exit(code: int) -> None:
     if code == EXIT_RETRY:
         raise FailedRetry(PACK_FAILED, f"the program requested another attempt (exit code {EXIT_RETRY})")
     if code != 0:
-        how = f"exit code {code}" if code > 0 else f"signal {-code}"
-        raise FailedFinal(PACK_FAILED, f"the program ended with {how}; see the log of the run")
+        raise FailedFinal(PACK_FAILED, f"{_ending(code)}; see the log of the run")
 
 
 def _result(payload: PackPayload, code: int, artifacts: list[Artifact]) -> dict[str, Any]:
