@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from shared.core.gates.breaker import BreakerState
-from shared.core.gates.rules import EVERY, OVER_ALL
+from shared.core.gates.rules import EVERY, GUARDS, OVER_ALL
 from shared.core.gates.tight_quotas import TightQuota
 from shared.core.incidents import Incident, IncidentKind
 from shared.core.jobs.states import JobStatus
@@ -132,8 +132,10 @@ def health_of(overview: Overview, problems: Sequence[HealthProblem]) -> HealthPr
     """Returns the worst problem, or a problem of level OK if no problem exists."""
     if problems:
         return problems[0]
-    jobs = overview.active.total()
-    return HealthProblem(level=Level.OK, sentence=f"All good. {_count(jobs, 'job')} in progress or waiting.")
+    sentence = f"All good. {_count(overview.active.total(), 'job')} in progress or waiting."
+    if held := sum(quota.held for quota in overview.quotas):
+        sentence += f" {_count(held, 'quota')} {'is' if held == 1 else 'are'} held."
+    return HealthProblem(level=Level.OK, sentence=sentence)
 
 
 def problems_of(overview: Overview) -> list[HealthProblem]:
@@ -205,7 +207,11 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Hea
 
 
 def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[HealthProblem]:
-    """Yields the problem of a quota, if any. A reached limit, or a hold without waiting jobs, is not a problem."""
+    """Yields the problem of a quota, if any.
+
+    A reached limit is not a problem, nor is a hold without waiting jobs. The steps that wait for a dispatch limit are
+    not counted, therefore each hold of a dispatch limit is a problem.
+    """
     gate = quota.gate
     name = (
         gate.display_name
@@ -225,11 +231,12 @@ def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Heal
             command=f"lucius quota show{selects}",
             **about,  # type: ignore[arg-type]
         )
-    if quota.held and quota.waiting:
+    sends = gate.kind in GUARDS
+    if quota.held and (quota.waiting or sends):
         yield HealthProblem(
             level=Level.WARNING,
             sentence=f"Quota {name}: held{waits}.",
-            consequence="No job starts until the quota is resumed, or the hold ends.",
+            consequence=f"No {'step' if sends else 'job'} starts until the quota is resumed, or the hold ends.",
             command=f"lucius quota show{selects}",
             **about,  # type: ignore[arg-type]
         )

@@ -72,6 +72,13 @@ def ended(**statuses: int) -> MinuteCounts:
             "lucius quota show --gate mode:BURST",
         ),
         (
+            # the steps that wait for it are not counted
+            {"quotas": [quota(gate=Gate.over_all(GateKind.SERVICE, "ocr"), held=True, waiting=0)]},
+            Level.WARNING,
+            "Quota service:ocr: held.",
+            "lucius quota show --gate service:ocr",
+        ),
+        (
             {"minutes": {NOW - timedelta(minutes=9): ended(SUCCEEDED=1_000, FAILED_FINAL=1_000)}},
             Level.WARNING,
             "Failures: 1,000 of 2,000 jobs failed in the last 10 minutes, most often with BAD.",
@@ -128,7 +135,6 @@ def test_a_problem(change: dict[str, Any], level: Level, sentence: str, command:
     [
         {},
         {"quotas": [quota()]},
-        {"quotas": [quota(held=True, waiting=0)]},
         {"services": [Service(name="ocr", waiting=9, waiting_since=NOW - timedelta(seconds=119))]},
         # few, a small share, or long ago
         {"minutes": {NOW: ended(FAILED_FINAL=4)}},
@@ -140,6 +146,13 @@ def test_no_problem(change: dict[str, Any]) -> None:
     overview = replace(FINE, **change)
     assert problems_of(overview) == []
     assert health_of(overview, []).sentence == "All good. 1,200 jobs in progress or waiting."
+
+
+@pytest.mark.parametrize(("number", "sentence"), [(1, "1 quota is held."), (2, "2 quotas are held.")])
+def test_holds_without_waiting_jobs_are_named(number: int, sentence: str) -> None:
+    overview = replace(FINE, quotas=[quota(held=True, waiting=0)] * number)
+    assert problems_of(overview) == []
+    assert health_of(overview, []).sentence == f"All good. 1,200 jobs in progress or waiting. {sentence}"
 
 
 def test_the_worst_comes_first_and_the_number_is_bounded() -> None:
