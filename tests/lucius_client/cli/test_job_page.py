@@ -86,6 +86,16 @@ def test_an_api_that_explains_nothing_is_no_error() -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "last"), [("FAILED_FINAL", "Next, after a repair of the cause"), ("CANCELLED", "Next")]
+)
+def test_a_redrive_of_a_failed_job_comes_after_a_repair(status: str, last: str) -> None:
+    """A redrive of a damaged document fails again."""
+    with serving(CannedResponse(body=samples.job(status) | ENDED)) as api:
+        done = run_main("job", "show", "job_1", api=api.url)
+    assert done.stdout.splitlines()[-1] == f"{last}: lucius job redrive job_1"
+
+
+@pytest.mark.parametrize(
     ("status", "changes", "command"),
     [
         ("SUCCEEDED", {}, "lucius job result job_1"),
@@ -124,6 +134,6 @@ def test_a_job_that_was_redriven_before_is_named(status: str, code: int) -> None
     with serving(*(CannedResponse(body=each) for each in (first, second, third))) as api:
         done = run_main("job", "redrive", "job_1", "-o", "ids", api=api.url)
     assert (done.returncode, done.stdout) == (code, "job_2\n")
-    hint = "; redrive the new job with `lucius job redrive job_3`" if code else ""
+    hint = "; after a repair of the cause, run `lucius job redrive job_3`" if code else ""
     assert done.stderr == f"already redriven as job_3 ({status}){hint}\n"
     assert [request.method for request in api.requests] == ["GET", "POST", "GET"]

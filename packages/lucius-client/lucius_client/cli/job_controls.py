@@ -101,7 +101,7 @@ def redrive(
         while last.get("redriven_by"):
             last = session.client.job(last["redriven_by"]).plain()
         failed = last["status"] in FAILED
-        hint = f"; redrive the new job with `lucius job redrive {last['jobId']}`" if failed else ""
+        hint = f"; after a repair of the cause, run `lucius job redrive {last['jobId']}`" if failed else ""
         rendering.write(f"already redriven as {last['jobId']} ({outcome(last)}){hint}", stderr=True)
         if failed:
             raise typer.Exit(Exit.NOT_WELL)

@@ -51,7 +51,10 @@ def show_job(session: Session, job: Json) -> None:
             screen.print(Text(f"\n{heading}", style="bold"))
             print_table(screen, listing, rows, wide=wide)
     if not job.get("as_of"):
-        rendering.write(f"\nNext: {next_command(job)}")
+        command = next_command(job)
+        # a redrive of the same broken input fails again
+        when = ", after a repair of the cause" if job["status"] == "FAILED_FINAL" and " redrive " in command else ""
+        rendering.write(f"\nNext{when}: {command}")
 
 
 def next_command(job: Json) -> str:

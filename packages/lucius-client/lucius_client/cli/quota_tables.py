@@ -46,7 +46,7 @@ def summary(state: Json) -> str:
 def _value(value: Any) -> str:
     if not isinstance(value, dict):
         return str(value)
-    return "(" + " ".join(f"{name}={each}" for name, each in sorted(value.items())) + ")"
+    return "(" + " ".join(f"{name}={each}" for name, each in sorted(value.items()) if each is not None) + ")"
 
 
 def _standing(breaker: Json) -> str:
@@ -92,7 +92,7 @@ GATES = Listing(
     "quotas",
     "id",
     (
-        Column("tenant", lambda row: row["name"] or row["tenant"], room=12),
+        Column("quota", lambda row: row["name"] or row["tenant"], room=12),
         Column("type", "type", room=6, drop=3),
         Column("source", "source", room=6, drop=4),
         Column("active", "active"),

@@ -211,7 +211,12 @@ def resume(
     source: Source = None,
     gate: Gate = None,
 ) -> None:
-    """End the hold and the throttle of a quota."""
+    """End the hold and the throttle of a quota.
+
+    Steps that wait for a dispatch limit (`--gate service:S` or `--gate lane:N`)
+    continue at their next check, at most five minutes later. `lucius job
+    explain` shows the time of the check.
+    """
     _changed(session, session.client.resume_gate(**_names(tenant, type_, source, gate), reason=reason).plain())
 
 

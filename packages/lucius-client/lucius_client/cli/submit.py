@@ -235,7 +235,7 @@ def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
         known = submitted.job.jobId
         failed = submitted.job.status in FAILED
         hint = (
-            f"redrive the job with `lucius job redrive {known}`, or use --again"
+            f"after a repair of the cause, run `lucius job redrive {known}`, or use --again"
             if failed
             else "--again creates a new job"
         )
