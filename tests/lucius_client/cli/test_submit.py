@@ -221,6 +221,14 @@ def test_a_document_whose_job_failed_is_not_submitted_silently() -> None:
     assert "already submitted as job_1 (QUEUED); --again creates a new job" in done.stderr
 
 
+def test_a_known_job_keeps_its_first_labels_and_callbacks() -> None:
+    """The API does not compare them, so a new callback URL of a repeated submission has no effect."""
+    known = CannedResponse(202, samples.accepted(), {"Idempotency-Replayed": "true"})
+    with serving(OCR, known) as api:
+        done = run_main(*SUBMIT, "--label", "a:b", "--callback", "done=https://hooks.example.com/", api=api.url)
+    assert "(QUEUED); the job keeps the labels and callback URLs of its first request; --again" in done.stderr
+
+
 def test_a_job_that_waits_is_shown_with_its_quota() -> None:
     """The response of the API has it; others have no such column."""
     waits = samples.accepted() | {"status": "THROTTLED", "gate": "tenant demo", "position": 2, "nextEligibleAt": None}

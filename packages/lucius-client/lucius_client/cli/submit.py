@@ -39,6 +39,8 @@ SUBMITTED = Listing(
         Column("status", status(), drop=1),
     ),
 )
+#: members that LUCIUS does not compare with the first request, with their names for people
+_FIRST_STAYS = {"labels": "labels", "callback_urls": "callback URLs"}
 #: maximum skipped files that are named
 _NAMED = 5
 
@@ -240,7 +242,9 @@ def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
             else "--again creates a new job"
         )
         found = outcome(client.job(known).plain()) if failed else submitted.job.status
-        rendering.write(f"{name}: already submitted as {known} ({found}); {hint}", stderr=True)
+        given = " and ".join(text for member, text in _FIRST_STAYS.items() if member in body)
+        kept = f"; the job keeps the {given} of its first request" if given else ""
+        rendering.write(f"{name}: already submitted as {known} ({found}){kept}; {hint}", stderr=True)
     accepted = {**submitted.job.plain(), "document": name, "known": submitted.replayed}
     return accepted if submitted.ended is None else accepted | {"ended": submitted.ended.plain()}
 
