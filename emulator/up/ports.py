@@ -57,8 +57,8 @@ def choose(args: argparse.Namespace) -> Ports:
     returns `traces_port` and `issuer_port`.
 
     The port 0 means any free port. `admin_port` None is the default port if the bus has its default port, else a free
-    port. So a second stack does not need `--admin-port`. Raises UpError with the option of a port that is in use or
-    given twice.
+    port. So a second stack does not need `--admin-port`. Raises UpError for a port that is given twice, or with the
+    command for other ports if ports are in use.
     """
     admin_port = args.admin_port
     if admin_port is None:
@@ -74,6 +74,7 @@ def choose(args: argparse.Namespace) -> Ports:
     if args.auth:
         requested.append(("issuer", args.issuer_port, 1))
     taken: dict[int, str] = {}
+    in_use: dict[int, str] = {}
     for name, first, count in requested:
         option = f"--{name}-port"
         for port in range(first, first + count) if first else ():
@@ -82,8 +83,13 @@ def choose(args: argparse.Namespace) -> Ports:
             if port in taken:
                 raise UpError(f"{taken[port]} and {option} have the same port {port}")
             if not _is_free(port):
-                raise UpError(f"port {port} is in use; set another port with {option} (0 for a free port)")
+                in_use[port] = option
             taken[port] = option
+    if in_use:
+        ports = f"port {next(iter(in_use))} is" if len(in_use) == 1 else f"ports {', '.join(map(str, in_use))} are"
+        # `make up` has no options
+        others = " ".join(f"{option} 0" for option in dict.fromkeys(in_use.values()))
+        raise UpError(f"{ports} in use, perhaps by another `make up`; for free ports: .venv/bin/lucius up {others}")
     chosen = {}
     for name, first, count in requested:
         if not first:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import socket
+from contextlib import ExitStack
 
 import pytest
 
@@ -44,12 +44,25 @@ def test_a_named_admin_port_is_kept() -> None:
     [("api_port", 0), ("bus_port", 0), ("admin_port", 0), ("azurite_port", 0), ("azurite_port", 2)],
 )
 def test_a_port_in_use_is_named_with_its_option(option: str, offset: int) -> None:
-    """The line for a port in use names the port and the option for another one, also for Azurite's second and third."""
+    """The line for a port in use names the port and the command for another, also for Azurite's second and third."""
     first = find_free(3)
     with socket.create_server(("127.0.0.1", first + offset)):
-        words = f"port {first + offset} is in use; set another port with --{option.replace('_', '-')}"
-        with pytest.raises(UpError, match=re.escape(words)):
+        words = rf"^port {first + offset} is in use, .*: \.venv/bin/lucius up --{option.replace('_', '-')} 0$"
+        with pytest.raises(UpError, match=words):
             choose(options(**{option: first}))
+
+
+def test_all_ports_in_use_are_named_at_once() -> None:
+    """The command has each option once."""
+    api, bus, azurite = find_free(), find_free(), find_free(3)
+    with ExitStack() as servers:
+        for port in (api, bus, azurite, azurite + 1):
+            servers.enter_context(socket.create_server(("127.0.0.1", port)))
+        with pytest.raises(UpError) as refused:
+            choose(options(api_port=api, bus_port=bus, azurite_port=azurite))
+    words = f"ports {api}, {bus}, {azurite}, {azurite + 1} are in use, "
+    assert str(refused.value).startswith(words)
+    assert str(refused.value).endswith("up --api-port 0 --bus-port 0 --azurite-port 0")
 
 
 def test_one_port_for_two_uses_is_refused() -> None:

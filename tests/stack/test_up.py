@@ -64,10 +64,11 @@ def test_a_folder_in_use_is_refused(stack: RunningStack) -> None:
 
 
 def test_a_busy_port_is_refused(stack: RunningStack, tmp_path: Path) -> None:
-    """A port in use ends the start with the option for another one, before any child starts."""
+    """A port in use ends the start with the command for another one, before any child starts."""
     port = stack.ports.api
     line = refused("--data", str(tmp_path), "--api-port", str(port), "--bus-port", "0", "--azurite-port", "0")
-    assert line == f"up: port {port} is in use; set another port with --api-port (0 for a free port)\n"
+    assert line.startswith(f"up: port {port} is in use, ")
+    assert line.endswith(": .venv/bin/lucius up --api-port 0\n")
     assert list(tmp_path.iterdir()) == []
 
 
