@@ -52,8 +52,9 @@ generate: setup-dev ## write the generated files: tables of docs/, API documents
 	@$(PY) -m infra.checks --write
 	@$(PY) -m benchmarks.scale
 
-docs: setup-dev ## build the site of docs/ into site/; fail on a broken link or a page missing in the navigation
-	@$(PY) -m mkdocs build --strict
+docs: setup-dev ## build the site of docs/ into site/; fail on a broken link or a page missing in the navigation; SERVE=1 serves it on http://127.0.0.1:8000
+	@$(PY) -m mkdocs $(if $(SERVE),serve,build) --strict
+	@echo docs: built site/, read it with make docs SERVE=1
 
 screenshots: setup-dev ## take the pictures of docs/guides/dashboard.md with a browser, in light and dark
 	@$(PY) -m tests.dashboard.screenshots

@@ -4,10 +4,14 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+from playwright.sync_api import sync_playwright
+
 from shared.contracts.envelope import Envelope
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE
 from shared.settings import SETTINGS
+from tests import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,6 +55,29 @@ def test_the_guide_has_every_field_of_a_job_request() -> None:
     text = (ROOT / "docs" / "guides" / "submit-and-track.md").read_text(encoding="utf-8")
     table = text.partition("| field | type |")[2].partition("\n\n")[0]
     assert set(re.findall(r"(?m)^\| `(\w+)` \|", table)) == set(Envelope.model_fields)
+
+
+@pytest.mark.needs("browser")
+def test_mermaid_draws_every_diagram() -> None:
+    """With the script of the site. MkDocs does not read diagrams, so `--strict` accepts a broken one."""
+    script = ROOT / "node_modules" / "@mermaid-js" / "tiny" / "dist" / "mermaid.tiny.js"
+    pages = ["README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md")))]
+    diagrams = {
+        f"{name} {number}": diagram
+        for name in pages
+        for number, diagram in enumerate(
+            re.findall(r"(?ms)^```mermaid\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"))
+        )
+    }
+    assert len(diagrams) >= 4
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=machine.path_of("browser"), timeout=120_000)
+        page = browser.new_page()
+        page.add_script_tag(path=script)
+        parse = "text => mermaid.parse(text).then(() => '', error => String(error))"
+        broken = {name: error for name, text in diagrams.items() if (error := page.evaluate(parse, text))}
+        browser.close()
+    assert broken == {}
 
 
 def test_every_path_that_leads_developers_exists() -> None:
