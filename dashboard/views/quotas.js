@@ -37,7 +37,8 @@ function limits(rule) {
   if (!rule) return "no limits";
   const words = { max_active: "active jobs", max_per_hour: "starts per hour", burst: "starts in a burst", max_staged: "waiting jobs", emergency_max_active: "emergency jobs" };
   const given = Object.entries(words).filter(([name]) => rule[name] !== null && rule[name] !== undefined).map(([name, text]) => `${rule[name]} ${text}`);
-  return [given.length ? `at most ${given.join(", ")}` : "no limits", rule.weight && `weight ${rule.weight}`].filter(Boolean).join(", ");
+  const breaker = rule.breaker && `circuit breaker at ${Math.round(100 * rule.breaker.failure_rate)}% failed of at least ${rule.breaker.min_calls} jobs`;
+  return [given.length ? `at most ${given.join(", ")}` : !breaker && "no limits", breaker, rule.weight && `weight ${rule.weight}`].filter(Boolean).join(", ");
 }
 
 function Waiting({ quota }) {

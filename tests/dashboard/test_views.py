@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -254,16 +255,32 @@ def test_a_quota_is_changed_after_its_dry_run(screens: Screens, scene: Scene, ap
     expect(page.get_by_text("No job waits for this quota")).to_be_visible()
 
 
+def set_limits(api: Live, name: str, **limits: Any) -> None:
+    """Sets limits of a quota over all tenants."""
+    operator = api.operator()
+    quota = operator.get("/v1/quotas", params={"name": name}).json()["quotas"][0]
+    change = {**limits, "reason": "the capacity of its replicas"}
+    match = {"If-Match": quota["etag"]}
+    operator.patch(f"/v1/quotas/{quota['id']}", params={"name": name}, json=change, headers=match).raise_for_status()
+
+
 def test_a_dispatch_limit_shows_no_number_of_waiting_jobs(screens: Screens, api: Live) -> None:
     """The API does not count jobs that wait for a service or lane."""
-    operator, name = api.operator(), {"name": "service:ocr"}
-    limit = operator.get("/v1/quotas", params=name).json()["quotas"][0]
-    change = {"max_active": 1000, "reason": "the capacity of its replicas"}
-    match = {"If-Match": limit["etag"]}
-    operator.patch(f"/v1/quotas/{limit['id']}", params=name, json=change, headers=match).raise_for_status()
+    set_limits(api, "service:ocr", max_active=1000)
     row = screens.open("quotas").get_by_role("button", name="service:ocr")
     expect(row).to_contain_text("1000")
     expect(row).not_to_contain_text("waiting jobs")
+
+
+def test_a_closed_breaker_is_shown_with_the_limits(screens: Screens, api: Live) -> None:
+    """Also in the log of changes."""
+    set_limits(api, "type:EMBEDDING", breaker={"min_calls": 50})
+    breaker = "circuit breaker at 50% failed of at least 50 jobs"
+    page = screens.open("quotas")
+    row = page.get_by_role("button", name="type:EMBEDDING")
+    expect(row).to_contain_text(breaker)
+    row.click()
+    expect(page.get_by_role("listitem").filter(has_text=f"Limits changed, {breaker}")).to_be_visible()
 
 
 def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
