@@ -93,6 +93,6 @@ class StoreSettings:
         "LUCIUS_EXPORT_ENDPOINT",
         form.optional(form.trusted_address),
         help="Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the "
-        "account of LUCIUS_BLOB_ENDPOINT",
+        "account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION",
         tuning=True,
     )

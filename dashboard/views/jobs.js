@@ -17,7 +17,7 @@ import { BulkBar } from "../parts/bulk.js";
 const PAGE = 100;
 /** Milliseconds between two reads of counts. The sweeper counts jobs once a minute. */
 const COUNTED_EVERY_MS = 60_000;
-/** Milliseconds of waiting after which the page requests the reason from the API. */
+/** Age of an active job in milliseconds, from which on the page requests the reason of its state. */
 const EXPLAINED_AFTER_MS = 5000;
 
 /** Loads the jobs of a filter in pages of the API. Loads the first page again after each event. */

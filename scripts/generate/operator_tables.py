@@ -178,6 +178,7 @@ _ACTIONS = {
     "BULK_ITEM_BROKEN": "report the warning as a defect",
     "HISTORY_KEPT": "purge the orchestrations that `instances` names",
     "ARCHIVE_INVALID": "restore the blob that `blob` names",
+    "ANCHOR_INCOMPLETE": "#unsigned-heads",
     "SIGNING_FAILED": "check `LUCIUS_AUDIT_KEY`, and the right of the app to sign with this key",
     "EXPORT_FAILED": "#failed-exports",
 }

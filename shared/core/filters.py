@@ -122,7 +122,7 @@ _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """A filter of jobs. A field that is None matches every job."""
+    """A filter of jobs. A field that is None matches every job; `archived` None matches unarchived jobs only."""
 
     tenant_id: str | None = _parameter(
         TEXT, "Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants."

@@ -251,7 +251,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "ANCHOR_INCOMPLETE",
         _W,
-        "Wrote a day's anchor, which marks the heads of `count` tenants as incomplete; needs an operator",
+        "Wrote a day's anchor, which marks the heads of `count` tenants as incomplete; the jobs of HEADS_UNCHECKED and "
+        "JOB_UNREAD need an operator",
     ),
     Line("ANCHOR_FAILED", _W, "Could not write a day's anchor; retried by the hourly timer `prune`"),
     Line(

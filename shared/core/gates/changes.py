@@ -226,8 +226,8 @@ def is_set(state: GateState, now: datetime) -> bool:
 
 
 def is_in_use(admission: AdmissionState, now: datetime) -> bool:
-    """Returns `True` if the tenant must stay in the directory because it has a staged job, or a rule, a hold or a
-    throttle in effect.
+    """Returns `True` if the tenant must stay in the directory: a job of the tenant waits, or limits, a hold or a
+    throttle are in effect.
     """
     return bool(admission.staged or admission.queues) or any(is_set(state, now) for state in admission.gates.values())
 

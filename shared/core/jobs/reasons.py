@@ -32,7 +32,7 @@ class Reason(StrEnum):
     )
     DISPATCH_FAILED = (
         "DISPATCH_FAILED",
-        "every attempt to publish the directive failed",
+        "LUCIUS could not send the directive to Service Bus, after all retries",
         "check the limits and the firewall of the Service Bus namespace, and the role of the app's identity",
     )
     TIME_EXCEEDED = (
