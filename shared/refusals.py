@@ -100,7 +100,10 @@ class TenantForbidden(Refused, status=403):
     tenant.
     """
 
-    text = "the request and the token name different tenants; use a token of the tenant in the request"
+    text = (
+        "the token is for another tenant than the request, or grants only reading of the tenant's jobs; use a token of "
+        "the tenant"
+    )
 
 
 class JobNotFound(Refused, status=404):
@@ -128,14 +131,16 @@ class CursorExpired(Refused, status=410):
 
 
 class ControlNotPossible(Refused, status=409):
-    """The job's state does not allow the action; `detail` names the state."""
+    """The job's state does not allow the action; `detail` has the cause. `GET /v1/jobs/{jobId}/explain` explains the
+    state.
+    """
 
     def __init__(self, job_id: str, status: str, control: str, why: str | None = None) -> None:
         super().__init__(f"cannot {control} job {job_id}: the job {why or f'is {status}'}")
 
 
 class JobTerminal(ControlNotPossible):
-    """The job has ended, and an ended job cannot change. A failed or cancelled job can be redriven."""
+    """The job has ended, and its state is final. A failed or cancelled job can be redriven."""
 
 
 class FilterInvalid(Refused):
@@ -159,8 +164,8 @@ class NotRedrivable(Refused, status=409):
 
 class IdempotencyConflict(Refused, status=409):
     """Another request used the key with another body. `jobId` has the job of that request, or `detail` names the bulk
-    operation or webhook. Use a new key, or send the first body again. After a change of the webhook, only a new key
-    works.
+    operation or webhook. Use a new key, or send the first body again. After a change, rotation or deletion of the
+    webhook, only a new key works.
     """
 
     text = "idempotency_key already used with another body; use a new key, or send the first body again"
@@ -295,9 +300,11 @@ class GateUnclear(Refused):
 
 
 class QuotaInvalid(Refused):
-    """The change is not valid for the quota, or has no reason. See `errors`."""
+    """The change is not valid for the quota or has no reason, or the request names an invalid tenant or source. See
+    `errors`.
+    """
 
-    text = "invalid change of the quota; see errors"
+    text = "invalid request for the quota; see errors"
 
     def __init__(self, *errors: tuple[str, str]) -> None:
         super().__init__()
@@ -306,17 +313,19 @@ class QuotaInvalid(Refused):
 
 class QuotaForbidden(Refused, status=403):
     """Only operators change limits, reset breakers and admit waiting jobs. Tenant callers can hold and throttle, and
-    resume their own holds. Only callers who see all tenants read the log of a quota over all tenants.
+    end their own holds and throttles. Only callers who see all tenants read the log of a quota over all tenants.
     """
 
     text = (
-        "only operators can change limits, reset breakers and admit jobs; tenant callers can hold, throttle, and "
-        "resume their own holds"
+        "only operators can change limits, reset breakers and admit jobs; tenant callers can hold and throttle, and "
+        "end their own holds and throttles"
     )
 
 
 class RuleChanged(Refused, status=412):
-    """The quota's limits, hold or throttle changed after the last read; read the quota again."""
+    """The quota's limits, hold or throttle changed, or its breaker was reset, after the last read; read the quota
+    again.
+    """
 
     text = "the quota changed after the last read; read the quota again"
 
@@ -341,10 +350,14 @@ class TooManyRules(Refused):
 
 
 class Overloaded(Refused, status=503):
-    """The process has the maximum number of submissions, redrives or webhook tests in progress; retry after
-    `Retry-After`."""
+    """The process has its maximum of submissions, redrives, replays or webhook tests in progress, in total or for the
+    tenant; retry after `Retry-After`.
+    """
 
-    text = "the process has the maximum number of requests in progress; repeat the request after 2 seconds"
+    text = (
+        "the process has its maximum of requests of this kind in progress, in total or for the tenant; repeat "
+        "the request after 2 seconds"
+    )
     headers: Mapping[str, str] = {"Retry-After": "2"}
 
 
@@ -356,10 +369,12 @@ class NotYourAttempt(Refused, status=403):
 
 
 class RejectedNotFound(Refused, status=404):
-    """Rejected message not found. Check the id. A message expires after 90 days."""
+    """Rejected message not found, or the message belongs to another tenant. Check the id and the tenant. A message
+    expires after 90 days.
+    """
 
     def __init__(self, id_: str) -> None:
-        super().__init__(f"rejected message not found: {id_[:128]}; check the id")
+        super().__init__(f"rejected message not found: {id_[:128]}; check the id and the tenant")
 
 
 class StillNotApplicable(Refused, status=409):

@@ -59,7 +59,8 @@ OUTCOME = in_query("outcome", {"enum": [each.value for each in ItemState]}, "Onl
 BULK_KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
-    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same bulk operation.",
+    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same bulk operation. The same "
+    "key with another body returns 409.",
 )
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, ProblemCode.NOT_STORABLE, TenantForbidden)
 _READ_PROBLEMS = (*_TENANT_PROBLEMS, BulkNotFound)

@@ -41,11 +41,12 @@ ORCHESTRATE = Route(
     tag="jobs",
     summary="Submit jobs",
     description=(
-        "Submitting is idempotent: requests with the same `idempotency_key` and body return the same job. The default "
-        "key is the hash of the body. An NDJSON body has one job request per line, each with its own "
-        "outcome.\n\nWith `Prefer: wait=N` the "
-        "request returns 200 with the job if the job ends within N seconds, otherwise 202. Beyond "
-        f"{MAX_WAITERS} waiting requests in a process, or {MAX_WAITERS // 2} of one tenant, the response is immediate."
+        "Submitting is idempotent: requests with the same `idempotency_key` and body return the same job. The same key "
+        "with another body returns 409. The default key is the hash of the compared fields (see `idempotency_key` of "
+        "the body). An NDJSON body has one job request per line, each with its own outcome.\n\n"
+        "With `Prefer: wait=N` the request returns 200 with the job if the job ends within N seconds, otherwise 202. "
+        f"A process has {MAX_WAITERS} slots for waiting requests. The request of a caller of one tenant waits only if "
+        "the tenant uses fewer slots than are free. Without a slot, the response is immediate."
     ),
     parameters=(DRY_RUN, PREFER),
     body=Envelope,

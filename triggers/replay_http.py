@@ -26,8 +26,8 @@ from triggers.jobs_http import READ_PROBLEMS
 _KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
-    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same replay. "
-    "Default: a key from the body.",
+    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same replay. The same key with "
+    "another body returns 409. Default: a key from the body.",
 )
 
 

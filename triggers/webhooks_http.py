@@ -66,7 +66,7 @@ HOOK_KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
     f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with its secret, "
-    "until the webhook is changed, rotated or deleted.",
+    "until the webhook is changed, rotated or deleted. After that, or with another body, the same key returns 409.",
 )
 
 route = partial(Route, scope=Scope.ADMIN, tag="webhooks")

@@ -143,7 +143,7 @@ def explain(
     step = next(iter(record.open_steps), None)
     wait = quota_wait(standing.stopped_by, standing.expected_at) if standing is not None else None
     if job.status.terminal or step is None:
-        since, waits_for, until, then = job.completed_at, None, None, "An ended job never changes again."
+        since, waits_for, until, then = job.completed_at, None, None, "The state of an ended job is final."
         text = _ended(record)
     elif job.status is JobStatus.THROTTLED:
         since, until = job.staged_at or job.created_at, None

@@ -32,7 +32,8 @@ class ProblemCode(StrEnum):
     ARCHIVED_INVALID = (
         "ARCHIVED_INVALID",
         400,
-        "`archived` is not `true` or `false`, or is combined with `idempotency_key` or `correlation_id`.",
+        "`archived` is not `true` or `false`, or `archived=true` is combined with `idempotency_key` or "
+        "`correlation_id`.",
     )
     ARTIFACT_NOT_FOUND = (
         "ARTIFACT_NOT_FOUND",
@@ -68,16 +69,22 @@ class ProblemCode(StrEnum):
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
         503,
-        "A service that the app needs, such as storage, does not respond. Repeat the request after `Retry-After`.",
+        "Storage or another service does not respond, concurrent requests changed the same rows, or a stored row is "
+        "unreadable. `detail` has the cause. Repeat the request after `Retry-After`.",
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", 400, "`dryRun` is not `true` or `false`, or the body is not a JSON object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", 400, "The body is not a valid job request. See `errors`."
-    EVENT_NOT_FOUND = "EVENT_NOT_FOUND", 404, "The job has no event with the number in `asOf`."
+    EVENT_NOT_FOUND = (
+        "EVENT_NOT_FOUND",
+        404,
+        "The job has no event with the number in `asOf`. List the job's events.",
+    )
     FILTER_INVALID = "FILTER_INVALID", 400, "A filter parameter is unknown or has an invalid value. See `errors`."
     HOOK_INVALID = (
         "HOOK_INVALID",
         400,
-        "The body is not a valid webhook, or the webhook's filter can match no event. See `errors`.",
+        "The body is not a valid webhook, or the webhook's filter can match no event (see `errors`), or "
+        "`Idempotency-Key` has more than 512 characters.",
     )
     IF_MATCH_REQUIRED = "IF_MATCH_REQUIRED", 428, "Changing limits requires `If-Match`: the quota's `etag`, or `*`."
     INTERNAL = "INTERNAL", 500, "Internal error; report the `correlation_id`."
@@ -99,8 +106,9 @@ class ProblemCode(StrEnum):
     NOT_JSON = (
         "NOT_JSON",
         400,
-        "The request has no `Content-Type: application/json`, or the body is not strict JSON. Strict JSON has at most "
-        "64 nested levels, and no duplicate keys, NaN or lone surrogates.",
+        "`Content-Type` is neither `application/json` nor a type that ends in `+json`, or the body is not strict JSON. "
+        "Strict JSON has at most 64 nested levels, and no duplicate keys, NaN or lone surrogates. "
+        "`POST /v1/orchestrate` also accepts `application/x-ndjson`.",
     )
     NOT_READY = (
         "NOT_READY",
@@ -122,7 +130,8 @@ class ProblemCode(StrEnum):
     PRIORITY_INVALID = (
         "PRIORITY_INVALID",
         400,
-        "The body is not an object with a `priority` (low, normal, high or emergency) and a `reason` of one line.",
+        "The body is not an object with exactly a `priority` (low, normal, high or emergency) and a `reason` of one "
+        "line. See `errors`.",
     )
     PROTOCOL_GONE = (
         "PROTOCOL_GONE",
@@ -145,7 +154,7 @@ class ProblemCode(StrEnum):
     REASON_INVALID = (
         "REASON_INVALID",
         400,
-        "The body is not an object with a `reason`, one line of at most 1,024 characters.",
+        "The body is not an object, or a field is missing or invalid. See `detail` and `errors`.",
     )
     REPLAY_INVALID = (
         "REPLAY_INVALID",
@@ -174,7 +183,11 @@ class ProblemCode(StrEnum):
         "No service in the bus topology receives the `step_type` of a step of the job. An operator must add the "
         "service again.",
     )
-    SINCE_INVALID = "SINCE_INVALID", 400, "`since` is not a timestamp with a time zone."
+    SINCE_INVALID = (
+        "SINCE_INVALID",
+        400,
+        "`since` is not a timestamp with a time zone or, for usage, is more than 31 days ago.",
+    )
     STATE_INVALID = (
         "STATE_INVALID",
         400,

@@ -71,7 +71,8 @@ class ProtocolDefinition(BaseModel):
     version: Annotated[int, Field(ge=1)]
     request_type: _Name
     description: str = ""
-    #: maximum seconds from the job's creation to its end, without PAUSED time; None means the setting's
+    #: maximum seconds from the job's creation or, if the job waited, from its admission to its end, without PAUSED
+    #: time; None means the setting's
     total_timeout_s: _Seconds | None = None
     steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
     #: percentage of new jobs of this type that follow this version; a lower version gets the others; None means all

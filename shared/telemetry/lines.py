@@ -251,8 +251,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "ANCHOR_INCOMPLETE",
         _W,
-        "Wrote a day's anchor, which marks the heads of `count` tenants as incomplete; the jobs of HEADS_UNCHECKED and "
-        "JOB_UNREAD need an operator",
+        "Wrote a day's anchor, which permanently marks the heads of `count` tenants as incomplete; "
+        "`HEADS_UNCHECKED`, `JOB_UNREAD` and `FEED_UNWRITTEN` have the causes",
     ),
     Line("ANCHOR_FAILED", _W, "Could not write a day's anchor; retried by the hourly timer `prune`"),
     Line(
@@ -288,8 +288,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "LEDGER_REFUSED",
         _W,
-        "The Table service rejected a row permanently, or a stored row or blob was missing or invalid; needs an "
-        "operator",
+        "The Table service rejected a value of a request, which got 400, or a stored row or blob was missing or "
+        "invalid, which needs an operator",
     ),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A dependency did not respond, so a request got 503"),
     Line(

@@ -55,8 +55,8 @@ UNTIL = in_query(
     "until",
     {"enum": [each.value for each in Until], "default": Until.CHANGED.value},
     "Event that ends the `wait`. `changed`: the job differs from `If-None-Match`. `admitted`: the job no longer waits "
-    "for quotas or for other jobs. `ended`: the job is in a terminal state.\n\nOnly `changed` needs `If-None-Match`. "
-    "If this header is absent, the response is immediate. `until` has no effect without `wait`.",
+    "for quotas or for other jobs. `ended`: the job is in a terminal state.\n\nOnly `changed` needs `If-None-Match`: "
+    "without this header, a wait for `changed` ends immediately. `until` has no effect without `wait`.",
 )
 
 PREFER = in_header(

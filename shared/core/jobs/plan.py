@@ -59,7 +59,7 @@ class TimingDefaults:
     max_attempts: int
     #: maximum duration of an attempt, from its ACK on
     attempt_max_s: float
-    #: maximum duration of a job, from its creation on
+    #: maximum duration of a job, from its creation or, if the job waited, from its admission on
     total_timeout_s: float
     dispatch_backoffs: tuple[float, ...]
     ack_backoffs: tuple[float, ...]
