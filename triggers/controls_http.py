@@ -99,9 +99,9 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     method="POST",
     path="v1/jobs/{jobId}:redrive",
     summary="Redrive a failed or cancelled job",
-    description="Creates a new job that does not run SUCCEEDED steps again. Idempotent: repeating the request returns "
-    "the same new job. With `withDependants` a bulk operation redrives the job, then every job that failed because "
-    "of this job.",
+    description="Creates a new job that does not run SUCCEEDED steps again. If all steps SUCCEEDED before the job was "
+    "cancelled, the new job runs the last step again. Idempotent: repeating the request returns the same new job.\n\n"
+    "With `withDependants` a bulk operation redrives the job, then every job that failed because of this job.",
     parameters=(JOB_ID, _BULK_KEY),
     body=RedriveRequest,
     responses={200: Job, 202: Bulk},

@@ -39,7 +39,7 @@ EVENTS = Route(
     description="Lists CloudEvents of the tenant's jobs, quotas, incidents and webhooks: exactly once, ordered per "
     f"subject, numbered without gaps. A call with a filter reads at most {MAX_LOOKED_AT:,} events, so the page can be "
     f"short or empty.\n\nWith `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. Default for "
-    "streams: new events only.",
+    "streams: new events only. If the cursor has expired, a stream has an event `gap` instead of the error 410.",
     streams=True,
     parameters=(
         in_query(

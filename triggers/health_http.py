@@ -44,8 +44,8 @@ async def health_live(request: Request) -> func.HttpResponse:
     tag="health",
     summary="Check readiness",
     description="Returns 503 if a dependency is down. The error names the dependency and the time of the fault. "
-    "Requires no token. `sweeper.work` and `protocols.problems` describe all tenants, so both are null unless a "
-    "token has `orch:read` for all tenants.",
+    "Requires no token. `sweeper.work` and `protocols.problems` describe all tenants, so both are null unless the "
+    "caller has `orch:read` for all tenants.",
     responses={200: Ready},
     problems=(ProblemCode.NOT_READY,),
 )

@@ -32,7 +32,7 @@ _PROBLEMS = (
 )
 _WHOSE = (
     "Name exactly one quota: of a tenant, or of a job type or source of the tenant. Operators can also name a quota "
-    "over all tenants: by `name`, by `service`, or by `job_type` without a tenant."
+    "over all tenants: by `name`, by `service`, or by `job_type` if neither the request nor the token names a tenant."
 )
 
 _Act = Callable[[Context, Orchestrations, Gate, By, Resume], Awaitable[Changed]]
@@ -71,7 +71,7 @@ def _route(action: str, body: type[Resume], summary: str, description: str) -> C
     "pause",
     Pause,
     "Hold a quota",
-    "Stops starting jobs. Running jobs continue.",
+    "Stops starting jobs or, for a service or lane, new attempts of steps. Running jobs and attempts continue.",
 )
 async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Pause)
@@ -83,7 +83,7 @@ async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, b
     Slowdown,
     "Throttle a quota",
     "Limits job starts to `max_per_hour`, until the time in `until` or until a resume. The lower of this rate and the "
-    "rate of the quota's limits is in effect.",
+    "rate of the quota's limits is in effect. A service or lane cannot be throttled.",
 )
 async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Slowdown)

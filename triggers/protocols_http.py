@@ -11,6 +11,7 @@ from shared.api.protocol import Protocol, ProtocolPage, ProtocolVersion, Protoco
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route, in_path
 from shared.core import registry
+from shared.errors import excerpt
 from shared.operations.protocols.read_versions import Version, read_versions
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -49,8 +50,8 @@ async def _protocols_read(request: Request) -> func.HttpResponse:
     path="v1/protocols/{protocolId}/versions",
     summary="List a protocol's versions",
     every_tenant=True,
-    description="Lists each version that the app has ever loaded, with the number of jobs in flight as of the last "
-    "sweep (one sweep a minute).",
+    description="Lists each version that the app has ever loaded, with its number of jobs that have not ended, as of "
+    "the last sweep (one sweep a minute).",
     parameters=(_ID,),
     responses={200: ProtocolVersions},
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),
@@ -90,4 +91,5 @@ def _find(known: registry.Registry, name: str) -> registry.Protocol:
     for protocol in known:
         if name in (protocol.definition.protocol_id, protocol.definition.request_type):
             return protocol
-    raise RequestError(ProblemCode.PROTOCOL_NOT_FOUND, f"known: {', '.join(known.request_types)}")
+    detail = f"protocol not found: {excerpt(name)}; use one of {', '.join(known.request_types)}"
+    raise RequestError(ProblemCode.PROTOCOL_NOT_FOUND, detail)

@@ -55,7 +55,8 @@ class PurgePreview(Response):
     description="Operators only. Deletes the tenant's jobs, archived jobs, idempotency records, events, webhooks, "
     "incidents, quotas, usage, bulk operations and rejected messages, as a bulk operation. "
     "If a job is submitted during the purge, the job and the tenant's quotas, webhooks, events and usage stay.\n\n"
-    "Idempotent: while a purge runs, repeating the request returns the same purge.",
+    "Idempotent: while a purge runs, repeating the request returns the same purge. A request with another reason "
+    "returns 409.",
     body=PurgeBody,
     body_required=True,
     responses={202: Bulk, 200: PurgePreview},

@@ -155,13 +155,15 @@ class OverviewIncidents(Response):
 
 
 class OverviewSweeper(Response):
-    """The last sweep in any process."""
+    """The last sweep in any process. If several sweepers share the tenants, the last sweep of the sweeper that swept
+    least recently.
+    """
 
     last_pass_at: Instant | None
     """End of the last sweep. Null before the first sweep."""
     late: bool
     more: bool | None
-    """`true` if the sweep reached its time limit before all due work was done."""
+    """`true` if the sweep reached a limit before all due work was done."""
 
 
 class DashboardMetrics(Response):

@@ -26,7 +26,7 @@ class DeadLetter(Response):
     error_message: str | None
     failed_step_id: str
     last_error_code: str | None
-    """Last error code of the service."""
+    """Last error code of the failed step, of the service or of LUCIUS (for example `ACK_TIMEOUT`)."""
     attempts_total: int
     redrive_of: str | None
     redriven_by: str | None

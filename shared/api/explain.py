@@ -79,10 +79,10 @@ class Explanation(Response):
     """Estimated start of a THROTTLED job. Null if time alone does not start the job; see `quota_wait`."""
     since: Instant | None
     until: Instant | None
-    """End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, or the
-    job has ended."""
+    """End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, if the
+    job is THROTTLED, or if the job has ended."""
     then: str
-    """Effect if no event arrives by `until`."""
+    """Next change of the job or, for an attempt in progress, the effect if no event arrives by `until`."""
     brought_here: Move | None
     """Transition that led to the current state."""
     what_if: dict[str, str]

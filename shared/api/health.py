@@ -72,7 +72,7 @@ class SweeperState(Response):
     looked_at: int | None
     actions: int | None
     more: bool | None
-    """`true` if the sweep reached its time limit before all due work was done."""
+    """`true` if the sweep reached a limit before all due work was done."""
     late: bool
     """`true` if the last sweep was over five minutes ago. Jobs continue, but lost messages are not detected."""
     work: WorkInProgress | None

@@ -17,7 +17,7 @@ class IncidentRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     reason: Why
-    """Reason, one line. Recorded in the incident's log."""
+    """Reason, one line. Recorded in the log of the incident, if any."""
 
 
 IncidentId = Annotated[str, Field(examples=["inc_job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
@@ -62,7 +62,7 @@ class Incident(Response):
     opened_at: Instant
     settled_at: Instant | None
     settled_by: str | None
-    """Actor that closed the incident. `system` if the cause ended."""
+    """Actor that closed the incident. `system` if LUCIUS closed the incident, for example because the cause ended."""
     reason: str | None
     """Reason that the actor gave."""
     retried_by: JobId | None

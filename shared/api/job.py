@@ -195,7 +195,8 @@ class Job(Response):
     """Id of the orchestration of the job."""
     idempotency_key: str | None
     idempotency_hash: str
-    """Hash of the idempotency key or, without a key, of the body. Identifies the request."""
+    """Hash that identifies the request: of the idempotency key, of the compared fields of the body, or of the redrive
+    or replay."""
     payload_digest: str
     input_ref: Reference
     output_ref: Reference

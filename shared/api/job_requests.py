@@ -20,13 +20,14 @@ class Accepted(Response):
     links: JobLinks
     created_at: Instant
     gate: str | None = None
-    """Waiting jobs only. The quota that the job waits for, in words."""
+    """New jobs that wait for a quota only. The quota, in words."""
     position: int | None = None
-    """Waiting jobs only. Queue position at submission."""
+    """New jobs that wait for a quota only. Queue position at submission."""
     nextEligibleAt: Instant | None = None
-    """Waiting jobs only. Estimated start. Null if time alone does not start the job; see `quota_wait`."""
+    """New jobs that wait for a quota only. Estimated start. Null if time alone does not start the job; see
+    `quota_wait`."""
     waits_for: str | None = None
-    """Waiting jobs only. `quota_wait` and the position, in one sentence."""
+    """New jobs that wait for a quota only. `quota_wait` and the position, in one sentence."""
     quota_wait: QuotaWait | None = None
 
 

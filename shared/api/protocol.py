@@ -53,7 +53,7 @@ class Protocol(Response):
     escalate: list[str] | None = None
     """Error codes that open an incident. Default: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."""
     digest: str
-    """SHA-256 of the definition and its schemas."""
+    """SHA-256 of the definition and its schemas, without `ramp_percent`."""
 
 
 class ProtocolPage(Response):
@@ -64,7 +64,7 @@ class ProtocolPage(Response):
 
 
 class ProtocolVersion(Response):
-    """Version of a protocol, with its percentage of new jobs and its jobs in flight."""
+    """Version of a protocol, with its percentage of new jobs and its number of jobs that have not ended."""
 
     version: int
     loaded: bool
@@ -74,8 +74,8 @@ class ProtocolVersion(Response):
     first_loaded_at: Instant | None
     """Time when the app first loaded the version. Null if not recorded yet."""
     jobs: int | None
-    """Number of jobs in flight, as of `counted_at`. Null if no sweep counted the jobs yet, or if the caller does not
-    see all tenants."""
+    """Number of jobs that have not ended, as of `counted_at`. Null if no sweep counted the jobs yet, or if the caller
+    does not see all tenants."""
     protocol: Protocol
 
 

@@ -59,7 +59,7 @@ class QuotaRule(Response):
 
 
 class QuotaHold(Response):
-    """Hold of a quota, which stops admission."""
+    """Hold of a quota, which stops admission or, for a service or lane, new attempts."""
 
     reason: str | None
     """First 200 characters of the reason. The quota's log has the whole reason. Null if the quota is over all
@@ -125,7 +125,7 @@ class Quota(Response):
     source: str | None
     """Source of the quota, trimmed and lower-cased."""
     etag: str
-    """Value for `If-Match`. Changes with limits, hold and throttle, but not with the counts."""
+    """Value for `If-Match`. Changes with limits, hold, throttle and resets of the breaker, but not with the counts."""
     rule: QuotaRule | None
     """Limits set for this quota."""
     in_force: QuotaRule | None
@@ -174,9 +174,11 @@ class QuotaChange(Response):
     quota: Quota
     dryRun: bool = False
     released: int | None = None
-    """Dry run only. Number of waiting jobs that the change admits immediately, counted to 1,000."""
+    """Dry run only. Number of waiting jobs that the change admits immediately, counted to 1,000. Null for limits for
+    every tenant, and for a quota over all tenants."""
     held_back: int | None = None
-    """Dry run only. Number of jobs that continue to wait for this quota, counted to 1,000."""
+    """Dry run only. Number of jobs that continue to wait for this quota, counted to 1,000. Null in the same cases as
+    `released`."""
 
 
 class WaitingJob(Response):
@@ -209,7 +211,7 @@ class WaitingJob(Response):
 
     - HELD: at the end of the hold, or after a resume of the quota.
     - FULL: after a job of this quota ends, or after an allocation over all tenants.
-    - RATE: when the rate allows the start.
+    - RATE: when the rate allows the start, or after an allocation over all tenants.
     - BREAKER: when the circuit breaker allows the start.
     - LINE: after the jobs ahead have started.
     """

@@ -22,12 +22,12 @@ class ReplayBody(RequestBody):
     """Reason for a replay, and its options."""
 
     reason: Why
-    """Reason, one line. Recorded in the history of both jobs."""
+    """Reason, one line. Recorded in the history of the new job and, unless archived, of the original."""
     mode: Annotated[ReplayModeName, Field(examples=["compare"])] = "rerun"
     """Purpose, recorded in the history. `rerun`: the work is needed again. `compare`: the results are compared with
     the results of the original. Replays of both modes run the same steps and can be compared."""
     priority: Literal["low", "normal", "high", "emergency"] | None = None
-    """Priority, as in a job request. Default: the priority of the original."""
+    """Priority, as in a job request. Default: the priority with which the original was created."""
 
 
 class ReplayLinks(JobLinks):

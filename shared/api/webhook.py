@@ -177,8 +177,9 @@ class Hook(Response):
     filter: HookFilter
     description: str
     state: HookStateName
-    """An ENABLED webhook receives events. A DISABLED webhook receives no events. A webhook is SUSPENDED if attempts
-    failed for 24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."""
+    """An ENABLED webhook receives events. A DISABLED webhook receives no events: a caller disabled the webhook, or its
+    endpoint returned 410. A webhook is SUSPENDED if attempts failed for 24 hours without a success. Deliveries of a
+    SUSPENDED webhook wait until a caller resumes the webhook."""
     state_reason: str | None
     created_at: Instant
     created_by: str

@@ -178,8 +178,9 @@ class Envelope(BaseModel):
     Default: the mode that is configured for the tenant or for all tenants."""
     idempotency_key: Annotated[TextLine, Field(min_length=1, max_length=512)] | None = None
     """Idempotency key. Until the key expires, requests with the same key and body return the same job, and a request
-    with another body returns 409. LUCIUS does not compare `callback_urls`, `labels`, `priority`, `mode` and `source`.
-    Default: the hash of the body."""
+    with another body returns 409. LUCIUS compares only `tenant_id`, `request_type`, `protocol_version`,
+    `schema_version`, `doc_id`, `input_ref`, `output_ref`, `payload`, `dependencies` and, with dependencies,
+    `on_dependency_failure`. Default: the hash of these fields."""
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
     """Document id that the tenant uses."""
     callback_urls: CallbackUrls | None = None
@@ -200,7 +201,7 @@ class Envelope(BaseModel):
         AwareDatetime | None,
         BeforeValidator(_instant, json_schema_input_type=Annotated[datetime | None, Field(json_schema_extra=_ZONE)]),
     ] = None
-    """Time when the job fails if the job has not started. Maximum 2200-01-01."""
+    """Time when the job fails if the job still waits for its quotas or for other jobs. Maximum 2200-01-01."""
     labels: Annotated[
         dict[_LabelName, Annotated[TextLine, Field(max_length=512)]],
         BeforeValidator(_few_labels),

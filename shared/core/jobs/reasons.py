@@ -37,7 +37,7 @@ class Reason(StrEnum):
     )
     TIME_EXCEEDED = (
         "TIME_EXCEEDED",
-        "the job or a step exceeded its time limit",
+        "the job or a step exceeded its time limit, or the job did not start before `expires_at`",
         "run `lucius job show ID` to find the step, check the service of the step, and redrive the job",
     )
     ORCHESTRATION_FAILED = (
