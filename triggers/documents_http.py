@@ -52,7 +52,7 @@ SCHEMAS = route(
     method="GET",
     path="v1/schemas",
     summary="List JSON Schemas",
-    description="Lists schemas of messages, job requests and payloads.",
+    description="Lists schemas of messages, job requests, payloads and public events.",
     responses={200: SchemaPage},
 )
 SCHEMA = route(

@@ -62,7 +62,12 @@ LINES: tuple[Line, ...] = (
     Line("REPLY_IGNORED", _I, "Ignored a late, stale, repeated or foreign reply; `reason` has the code"),
     Line("ACK_TIMEOUT", _I, "No ACK arrived in time, so the attempt failed"),
     Line("LEASE_EXPIRED", _I, "No RESULT and no heartbeat arrived in time, so the attempt failed"),
-    Line("TIME_EXCEEDED", _I, "A job or a step exceeded its time limit, so the job or the step failed"),
+    Line(
+        "TIME_EXCEEDED",
+        _I,
+        "A job or a step exceeded its time limit, or a job did not start before `expires_at`; the job or the step "
+        "failed",
+    ),
     Line("LANE_BACKLOG", _I, "A timeout was postponed because replies or directives still waited on the lane"),
     Line("GATED", _I, "A dispatch limit of the service or lane delayed the next attempt; `reason` has the limit"),
     Line("CANCEL_REQUESTED", _I, "A caller requested to cancel a job"),
