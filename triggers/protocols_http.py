@@ -50,8 +50,8 @@ async def _protocols_read(request: Request) -> func.HttpResponse:
     path="v1/protocols/{protocolId}/versions",
     summary="List a protocol's versions",
     every_tenant=True,
-    description="Lists each version that the app has ever loaded, with its number of jobs that have not ended, as of "
-    "the last sweep (one sweep a minute).",
+    description="Lists each version that the app has ever loaded, with its number of jobs that have not ended. The "
+    "numbers are as of the last sweep (one sweep a minute).",
     parameters=(_ID,),
     responses={200: ProtocolVersions},
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),
