@@ -26,6 +26,7 @@ CALLBACK_PROBLEMS = (
     *BODY_PROBLEMS,
     ProblemCode.REPLY_INVALID,
     ProblemCode.LEDGER_REFUSED,
+    ProblemCode.DATA_LOST,
     TokenInvalid,
     NotYourAttempt,
     ProblemCode.UNKNOWN_JOB,

@@ -79,8 +79,8 @@ class Explanation(Response):
     """Estimated start of a THROTTLED job. Null if time alone does not start the job; see `quota_wait`."""
     since: Instant | None
     until: Instant | None
-    """End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, if the
-    job is THROTTLED, or if the job has ended."""
+    """End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, or
+    if the job has ended."""
     then: str
     """Next change of the job or, for an attempt in progress, the effect if no event arrives by `until`."""
     brought_here: Move | None
@@ -146,12 +146,13 @@ def explain(
         since, waits_for, until, then = job.completed_at, None, None, "The state of an ended job is final."
         text = _ended(record)
     elif job.status is JobStatus.THROTTLED:
-        since, until = job.staged_at or job.created_at, None
+        since, until = job.staged_at or job.created_at, job.expires_at
         waits_for = "its admission"
         if standing is not None and wait is not None:
             waits_for = wait_reason(wait, standing.position)
         then = "After its admission the job is QUEUED and starts."
-        text = f"Job {job.job_id} has been {job.status} since {iso(since)} and waits for {waits_for}."
+        text = f"Job {job.job_id} has been {job.status} since {iso(since)} and waits for {waits_for}"
+        text += f", until {iso(until)} at the latest." if until else "."
     elif job.status is JobStatus.WAITING_FOR_JOBS:
         since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
         then = "After the dependencies have ended, LUCIUS checks the quotas of the job."

@@ -1,5 +1,9 @@
+from dataclasses import replace
+from datetime import timedelta
+
 from shared.api.explain import explain
 from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed
+from shared.core.jobs.states import JobStatus
 from tests.jobs import Story, body
 
 
@@ -54,3 +58,16 @@ def test_a_lease_that_ends_with_the_attempt_waits_for_its_result_alone() -> None
     explanation = explain(story.record, story.now)
     assert body(explanation)["until"] == "2026-01-27T14:00:00Z"
     assert explanation.then.startswith("If no RESULT arrives by then, attempt 2")
+
+
+def test_a_job_that_waits_for_its_admission_has_the_end_of_its_wait() -> None:
+    """A job request can name it (`expires_at`)."""
+    story = Story()
+    expires = story.now + timedelta(hours=1)
+    job = replace(story.record.job, status=JobStatus.THROTTLED, expires_at=expires)
+    explanation = explain(replace(story.record, job=job), story.now)
+    assert explanation.until == expires
+    assert "waits for its admission, until 2026-01-27T11:00:00Z at the latest." in explanation.text
+    open_end = explain(replace(story.record, job=replace(job, expires_at=None)), story.now)
+    assert open_end.until is None
+    assert "waits for its admission. After its admission" in open_end.text
