@@ -26,7 +26,10 @@ class _Handed(TyperGroup):
     def invoke(self, ctx: typer.Context) -> None:  # type: ignore[override]
         name = f"lucius {ctx.info_name}"
         if not _ROOT.joinpath(*self.module.split(".")[:-1]).is_dir():
-            typer.echo(f"{name}: no checkout of LUCIUS in this folder; run `make setup` in a checkout", err=True)
+            typer.echo(
+                f"{name}: {_ROOT} is not a checkout of LUCIUS; use .venv/bin/lucius of a checkout after `make setup`",
+                err=True,
+            )
             raise typer.Exit(2)
         # a checkout is not installed, so its folders must be on the path
         sys.path.insert(0, str(_ROOT))

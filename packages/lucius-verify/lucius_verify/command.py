@@ -13,9 +13,9 @@ from lucius_verify.verification import verify
 
 HELP = """Verify an audit bundle of LUCIUS without LUCIUS. Level 1 checks the files and their signatures, level 2 the
 chains of events. Level 3 executes each event again. Level 4 compares the jobs with the signed heads."""
-EXITS = """Exits with 0 if the bundle is verified. Exits with 2 if the bundle is broken or an argument is invalid. Exits
-with 3 if a key that you have not named signed the bundle, or if you named a key and nothing is signed. Exits with 130
-if interrupted."""
+EXITS = """Exits with 0 if the bundle is verified. Exits with 2 if the bundle is broken or unreadable, or an argument is
+invalid. Exits with 3 if a key that you have not named signed the bundle, or if you named a key and nothing is signed.
+Exits with 130 if interrupted."""
 
 
 def main() -> None:
@@ -30,7 +30,11 @@ def main() -> None:
         default=[],
         help="file with a public key (PEM), or key id, that you trust; repeatable",
     )
-    parser.add_argument("--head", metavar="HASH", help="hash of the last event of --job, from a separate record")
+    parser.add_argument(
+        "--head",
+        metavar="HASH",
+        help="hash that the job's last event must have, from a separate record; a tenant's bundle also needs --job",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     words = parser.parse_args()
     try:

@@ -34,7 +34,13 @@ Filter = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the jobs that match now. Change nothing.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Show progress until the bulk operation has ended.")]
+Wait = Annotated[
+    bool,
+    typer.Option(
+        "--wait",
+        help="Show progress until the bulk operation has ended. The exit code is 1 if a job was refused or is open.",
+    ),
+]
 
 BULKS = Listing(
     "bulk operations",

@@ -24,11 +24,13 @@ class Exit(IntEnum):
     """The exit codes, for scripts."""
 
     OK = 0
-    #: a job ended FAILED_FINAL or CANCELLED, a checked file is invalid, compared jobs differ, or an export lacks data
+    #: a job ended FAILED_FINAL or CANCELLED, a check or an item of a bulk operation failed, compared jobs differ, an
+    #: export lacks data, or a problem needs an operator
     NOT_WELL = 1
-    #: an invalid option or file
+    #: an invalid option or file, a broken bundle, or an expired login
     USAGE = 2
-    #: the API responded with a problem, the job has no result, or the store refuses the credential
+    #: the API responded with a problem, the job has no result, the store refuses the credential, or no named key signed
+    #: the bundle
     REFUSED = 3
     #: the API, the blob store or the token issuer does not respond
     UNREACHABLE = 4

@@ -86,7 +86,8 @@ def redrive(
     shows the same new job.
 
     The exit code is 1 if the job was redriven before, and the last redrive
-    failed or was cancelled.
+    failed or was cancelled. With --with-dependants --wait, the exit code is 1 if
+    a job was refused or is open.
     """
     if with_dependants:
         if ignore_dependencies:

@@ -65,10 +65,11 @@ app = typer.Typer(
     help="Submit documents to LUCIUS, and watch and control the jobs.",
     epilog="Exit codes:\n\n"
     "0: the command succeeded\n\n"
-    "1: a job failed or was cancelled, a check or a delivery failed, compared jobs differ, an export lacks data, or a "
-    "problem needs an operator\n\n"
-    "2: an option or a file is invalid\n\n"
-    "3: the API, the blob store or the token issuer refused the request, or the job has no result\n\n"
+    "1: a job failed or was cancelled, a check, delivery or bulk operation failed, jobs differ, an export lacks data, "
+    "or a problem needs an operator\n\n"
+    "2: an option or a file is invalid, a bundle is broken, or the login has expired\n\n"
+    "3: the API, the blob store or the token issuer refused the request, the job has no result, or no named key "
+    "signed the bundle\n\n"
     "4: the API, the blob store or the token issuer does not respond\n\n"
     "130: interrupted",
     no_args_is_help=True,

@@ -43,7 +43,7 @@ LoginTenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the login's tenant. Required without a login.",
+        help="The tenant. Default: the login's tenant. Required without a login, or with --token.",
         autocompletion=completion.tenants,
     ),
 ]

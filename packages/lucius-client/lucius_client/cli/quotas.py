@@ -22,7 +22,17 @@ Tenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. `*` selects the limits for every tenant. Default: the login's tenant.",
+        help="The tenant. `*` selects the limits for every tenant. Default: the login's tenant. Required without a "
+        "login or --gate.",
+        autocompletion=completion.tenants,
+    ),
+]
+#: for commands whose change belongs to one tenant
+OneTenant = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LUCIUS_TENANT",
+        help="The tenant. Default: the login's tenant. Required without a login or --gate.",
         autocompletion=completion.tenants,
     ),
 ]
@@ -166,7 +176,7 @@ def delete(
 def hold(
     session: Session,
     reason: Reason,
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     type_: Type = None,
     source: Source = None,
     gate: Gate = None,
@@ -183,7 +193,7 @@ def throttle(
     session: Session,
     reason: Reason,
     max_per_hour: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum starts per hour.")],
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     type_: Type = None,
     source: Source = None,
     gate: Gate = None,
@@ -206,7 +216,7 @@ def throttle(
 def resume(
     session: Session,
     reason: Reason,
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     type_: Type = None,
     source: Source = None,
     gate: Gate = None,

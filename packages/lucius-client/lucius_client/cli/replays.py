@@ -13,7 +13,7 @@ from lucius_client.cli.audit import Key
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.job_controls import Priority
 from lucius_client.cli.job_page import show_job
-from lucius_client.cli.options import JobId, OptionalReason
+from lucius_client.cli.options import JobId
 from lucius_client.cli.sealed import Sealed, replay_sealed
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing, exact
@@ -40,7 +40,10 @@ class Mode(StrEnum):
 def replay(
     session: Session,
     job: JobId,
-    reason: OptionalReason = None,
+    reason: Annotated[
+        str | None,
+        typer.Option(help="Reason for the job's history, at most 1,024 characters. Required without --sealed."),
+    ] = None,
     mode: Annotated[
         Mode, typer.Option(help="Purpose of the replay. With `compare`, --wait shows the comparison.")
     ] = Mode.RERUN,
@@ -68,13 +71,16 @@ def replay(
     All steps run again. The output stays in the tenant's workspace. The
     original job does not change, and can be an archived job.
 
-    With --sealed, the command creates no new job. The command verifies the
-    history like `lucius job verify`, and runs each --step on this machine.
+    With --sealed, the command creates no new job, and ID must be complete. The
+    command verifies the history like `lucius job verify`, and runs each --step
+    on this machine.
 
     Exit codes:
-    1: with --wait, the new job failed, or a compared step is not SAME
+    1: with --wait, the new job did not succeed (--mode rerun), or a step is not
+       SAME (--mode compare); with --step, a step is not SAME
     2: with --sealed, the bundle is broken
-    3: with --sealed, an unknown key signed the bundle
+    3: with --sealed, the bundle is signed by a key that you have not named,
+       or not signed although you named a key
     """
     if sealed:
         if bundle is None:
@@ -105,7 +111,7 @@ def replay(
 def comparison(session: Session, job: JobId) -> None:
     """Compare the steps of a replay with the original job.
 
-    The exit code is 1 if a step is not SAME.
+    ID is the id of the replay. The exit code is 1 if a step is not SAME.
     """
     _show_comparison(session, job)
 

@@ -1,4 +1,4 @@
-"""`lucius usage` and `lucius source`: a tenant's use of its quotas, and the sources of its jobs."""
+"""`lucius usage` and `lucius source`: counts and waits of a tenant's jobs, and the sources of the jobs."""
 
 from __future__ import annotations
 
@@ -67,8 +67,10 @@ def usage(
 ) -> None:
     """Sum up one tenant's jobs in whole hours.
 
-    The number of refused requests is approximate. Waits are upper bounds of
-    histogram buckets. The peak is the highest of one sample a minute.
+    A job counts in the hour of its creation. The waits are the median and the
+    95th percentile of admitted jobs, rounded up to a bucket. The peak of active
+    jobs is from one sample a minute. `rejected` is the approximate number of
+    requests that the API refused with 429.
     """
     report = session.client.usage(
         tenant=tenant, since=instant_ago("--since", since), by=by.value if by is not None else None

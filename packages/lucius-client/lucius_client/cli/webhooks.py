@@ -250,7 +250,11 @@ def redeliver(
     name: Annotated[str | None, typer.Option(help="Name of the callback URL, for the webhook `default`.")] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Send the event of a delivery again, now."""
+    """Send the event of a delivery again, now.
+
+    The attempt waits while the webhook is disabled, suspended or between two
+    attempts.
+    """
     found = session.client.redeliver(webhook, number, name=name, tenant=tenant).plain()
     session.show_one(DELIVERIES, found)
 
