@@ -48,6 +48,7 @@ def operation(route: Route, routes: Iterable[Route], examples: JsonObject) -> Js
         described["requestBody"] = body
     if route.deprecated:
         described["deprecated"] = True
+        described["summary"] = f"{route.summary} (older path)"
         described["description"] = f"Deprecated. Use `{route.successor}`, which has the same effect."
     return described
 

@@ -43,6 +43,12 @@ def test_it_is_an_openapi_document() -> None:
     assert list(OpenAPIV31SpecValidator({"openapi": "3"}).iter_errors()) != []
 
 
+def test_each_summary_names_one_operation() -> None:
+    """An older path has the same function, but another title."""
+    summaries = [operation["summary"] for _, _, operation in operations()]
+    assert len(summaries) == len(set(summaries))
+
+
 def test_every_reference_leads_somewhere() -> None:
     """Within the document; no schema has its own definitions."""
     text = json.dumps(DOCUMENT)

@@ -68,8 +68,14 @@ def test_patterns_choose_the_files_of_a_folder(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["none.pdf", "*.docx"])
 def test_a_missing_file_is_an_error(folder: Path, name: str) -> None:
     """A name or a pattern without a file is an error, not an empty submit."""
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match=r"no such file: .+; check the path"):
         sources.documents([name])
+
+
+def test_a_dash_is_not_stdin(folder: Path) -> None:
+    """Documents are not read from stdin; the error names the option for job requests."""
+    with pytest.raises(UsageError, match="no such file: -; to read job requests from stdin, use --ndjson -"):
+        sources.documents(["-"])
 
 
 def test_an_empty_folder_is_an_error(folder: Path) -> None:

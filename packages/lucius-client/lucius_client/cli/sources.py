@@ -74,10 +74,11 @@ def documents(names: list[str], include: Sequence[str] = ()) -> Selection:
         files = [file for file in inside if Path(file).is_file()]
         if not files:
             matching = f" matches {', '.join(include)}" if include else ""
+            advice = "to read job requests from stdin, use --ndjson -" if name == "-" else "check the path"
             raise UsageError(
                 f"no file in {name}{matching}; name another folder"
                 if path.is_dir()
-                else f"no such file: {name}; check the path"
+                else f"no such file: {name}; {advice}"
             )
         selected += files
         (found if path.is_dir() and not include else named).update(files)
