@@ -190,7 +190,10 @@ async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
         answered = time.perf_counter() - began
     finally:
         stop(process)
-    return [f"a host with them serves after {started:.2f} s, and the first that is woken ends {answered:.2f} s later"]
+    return [
+        f"a host with these instances serves after {started:.2f} s, "
+        f"and the first instance that gets an event ends {answered:.2f} s later"
+    ]
 
 
 async def _status(session: aiohttp.ClientSession, url: str) -> str:

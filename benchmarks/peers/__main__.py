@@ -92,12 +92,12 @@ def main() -> None:
         "--worker", choices=("local", "external"), default="local", help="place where steps run (default: %(default)s)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds of each system (default: 3)")
-    parser.add_argument("--quick", action="store_true", help="a few jobs: shows that it works, measures nothing")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    parser.add_argument("--quick", action="store_true", help="test the benchmark; the figures have no meaning")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file too")
     parser.add_argument("--record", action="store_true", help="record the figures for docs/explanation/performance.md")
     arguments = parser.parse_args()
     if arguments.quick and arguments.record:
-        parser.error("--quick measures nothing that could be recorded")
+        parser.error("--record is not allowed with --quick")
     if unknown := set(arguments.systems) - SYSTEMS.keys():
         parser.error(f"unknown system: {', '.join(sorted(unknown))}")
     external = arguments.worker == "external"

@@ -24,7 +24,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", default=secrets.token_hex(4), help="seed of the held-out half. Default: a new one")
     parser.add_argument("--half", choices=HALVES, action="append", help="measure this half only")
     parser.add_argument("--failures", action="store_true", help="show failed questions of the development half")
-    parser.add_argument("--constants", action="store_true", help="change each constant of the services instead")
+    parser.add_argument(
+        "--constants", action="store_true", help="only measure the effect of a change of each constant of the services"
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--record", metavar="PART", help="record the figures for the docs, under this name")
     asked = parser.parse_args(arguments)

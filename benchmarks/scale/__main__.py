@@ -41,7 +41,7 @@ def _priced(name: str, jobs: int, steps: int) -> str:
     found = month(read(name), jobs, steps=steps)
     lines = [f"{name}.bicepparam, {jobs:,} jobs of {steps} steps a month, USD, list prices of {REGION}, {READ}"]
     rows = [(row.what, "not read" if row.usd is None else f"{row.usd:,.2f}") for row in found.rows]
-    rows.append(("sum" + (" without what was not read" if found.unpriced else ""), f"{found.usd:,.2f}"))
+    rows.append(("sum" + (" of the known prices" if found.unpriced else ""), f"{found.usd:,.2f}"))
     lines += [f"  {what:<58}{usd:>12}" for what, usd in rows]
     lines += [f"  too much for: {thing}" for thing in found.beyond]
     return "\n".join(lines)

@@ -11,7 +11,9 @@ HELP = "collect OpenTelemetry traces (OTLP/HTTP), and serve a page that shows ea
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("--port", type=port, default=4318, metavar="N", help="0 for a free one (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=port, default=4318, metavar="N", help="port, 0 for a free port (default: %(default)s)"
+    )
     parser.add_argument(
         "--keep",
         type=positive,

@@ -23,7 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, default=DEFAULT, metavar="DIR", help=f"folder of data and logs (default: {DEFAULT})"
     )
-    port("--api-port", DEFAULTS.api, f"port of the HTTP API (default: {DEFAULTS.api}); commands then need --api")
+    port(
+        "--api-port",
+        DEFAULTS.api,
+        f"port of the HTTP API (default: {DEFAULTS.api}); with another port, `lucius` needs --api",
+    )
     port("--bus-port", DEFAULTS.bus, f"port of AMQP (default: {DEFAULTS.bus})")
     port(
         "--admin-port", None, f"port of the bus's HTTP API (default: {DEFAULTS.admin}, or a free port with --bus-port)"
@@ -32,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--azurite-port",
         DEFAULTS.azurite,
         f"port N of blobs, N+1 of queues, N+2 of tables (default: {DEFAULTS.azurite}); "
-        "`lucius submit` then needs LUCIUS_BLOB_CONNECTION",
+        "with another port, `lucius submit` needs LUCIUS_BLOB_CONNECTION",
     )
     parser.add_argument("--traces", action="store_true", help="start a page that shows traces and metrics")
     parser.add_argument("--auth", action="store_true", help="require access tokens; start a local token issuer")

@@ -45,7 +45,10 @@ def set_(
     ] = None,
     admin: Admin = _ADMIN,
 ) -> None:
-    """Add a rule, and print its number."""
+    """Add a rule, and print its number.
+
+    docs/contributing/emulators/service-bus.md describes the faults.
+    """
     given = {"lane": lane, "entity": entity, "step_type": step_type, "tenant": tenant}
     rule = _call(admin, "POST", "desk", {"fault": fault, **given, "percent": percent, "count": count, "ms": ms})
     typer.echo(rule["id"])
@@ -80,12 +83,13 @@ def list_(
 
 @app.command("clear")
 def clear(
-    rule: Annotated[
-        int | None, typer.Argument(metavar="RULE", help="Number of the rule. Default: all rules, and the run.")
-    ] = None,
+    rule: Annotated[int | None, typer.Argument(metavar="RULE", help="Number of the rule. Default: all rules.")] = None,
     admin: Admin = _ADMIN,
 ) -> None:
-    """Remove a rule, or all rules."""
+    """Remove a rule, or all rules.
+
+    Without RULE, also clears the list of messages with faults and the counts.
+    """
     removed = _call(admin, "DELETE", "desk" if rule is None else f"desk/{rule}")["removed"]
     if rule is not None and not removed:
         _refuse(f"rule not found: {rule}; list the rules with `lucius faults list`")
@@ -98,7 +102,7 @@ def seed(
     ],
     admin: Admin = _ADMIN,
 ) -> None:
-    """Start a run with this seed.
+    """Set the seed of the random choice of messages.
 
     The rules stay in effect. Their counts and the list of messages with faults are reset.
     """

@@ -159,11 +159,11 @@ def test_a_run_begins_again_by_its_seed() -> None:
         ({"fault": ["drop"]}, "fault must be one of"),
         ({"fault": "drop", "lane": -1}, "lane"),
         ({"fault": "drop", "lane": True}, "lane"),
-        ({"fault": "drop", "percent": 0}, "percent"),
+        ({"fault": "drop", "percent": 0}, "percent must be a number above 0"),
         ({"fault": "drop", "percent": 101}, "percent"),
         ({"fault": "drop", "count": 0}, "count"),
         ({"fault": "drop", "ms": 1.5}, "ms"),
-        ({"fault": "drop", "id": 3}, "unknown: id"),
+        ({"fault": "drop", "id": 3}, "unknown field: id"),
     ],
 )
 def test_a_wrong_rule_is_refused(rule: Any, named: str) -> None:

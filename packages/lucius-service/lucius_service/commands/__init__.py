@@ -59,7 +59,8 @@ def new(
 ) -> None:
     """Create a service from a template.
 
-    Writes code, test, payload schema, protocol, topology entry and Dockerfile. Exits with 2 if the service exists.
+    Writes code, test, payload schema, protocol, topology entry and Dockerfile.
+    Exits with 2 if the service exists, or if a name is invalid.
     """
     from lucius_service.commands.new import NotMade, make
 
@@ -131,7 +132,8 @@ def verify(
     """Verify a running service in any language.
 
     Sends directives as LUCIUS does. Exits with 1 if a check failed.
-    Exits with 2 if the bus or the blob account does not respond.
+    Exits with 2 if an option or a sample is invalid, the bus or the blob account does not respond,
+    or --command cannot start.
 
     No other program may read the replies of the lane at the same time.
     Use a bus without LUCIUS, and a blob account that no other program uses.
@@ -204,8 +206,8 @@ def load(
 ) -> None:
     """Send directives or jobs at a steady rate; print latencies.
 
-    Exits with 1 if a directive has no RESULT or a job has not ended.
-    Exits with 2 if the bus, the blob account or the API does not respond.
+    Exits with 1 if a directive has no RESULT, or a job was refused or has not ended.
+    Exits with 2 if an option or a file is invalid, or the bus, the blob account or the API does not respond.
     """
     import asyncio
 

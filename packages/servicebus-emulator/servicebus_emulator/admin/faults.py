@@ -37,7 +37,7 @@ class Faults:
             raise InvalidRequest(f"fault must be one of {', '.join(_FAULTS)}")
         unknown = set(request) - {"fault", "entity", "ms", "count"}
         if unknown:
-            raise InvalidRequest(f"unknown: {', '.join(sorted(unknown))}")
+            raise InvalidRequest(f"unknown fields: {', '.join(sorted(unknown))}")
         return {"affected": inject(self, request)}
 
     def clear(self) -> None:

@@ -175,10 +175,10 @@ def _rule(request: Any, rule_id: int) -> Rule:
         raise InvalidRequest(f"fault must be one of {', '.join(FAULTS)}")
     for name, value in given.items():
         if name not in _FIELDS:
-            raise InvalidRequest(f"unknown: {name}")
+            raise InvalidRequest(f"unknown field: {name}")
         fits, what = _FIELDS[name]
         if not fits(value):
-            raise InvalidRequest(f"{name} is {what}")
+            raise InvalidRequest(f"{name} must be {what}")
     return Rule(rule_id, fault, **given)
 
 
