@@ -121,7 +121,11 @@ def export_bundle(
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End of the window, as a timestamp or an age. Default: now.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="End of the window, as a timestamp or an age. Default: the latest time with complete heads, else now.",
+        ),
     ] = None,
     with_content: WithContent = False,
     without_heads: WithoutHeads = False,

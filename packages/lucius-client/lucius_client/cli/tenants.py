@@ -90,7 +90,7 @@ def purge(
 
     LUCIUS deletes the data as a bulk operation. With --wait, the exit code is 1
     if a job was submitted during the purge. Such a job stays, with the tenant's
-    quotas, webhooks and other data. Purge the tenant again.
+    quotas, webhooks, events and usage. Purge the tenant again.
     """
     if dry_run:
         found = session.client.preview_purge(tenant).plain()
