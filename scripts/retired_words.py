@@ -15,6 +15,11 @@ _DEFINE = {ast.FunctionDef: "name", ast.AsyncFunctionDef: "name", ast.ClassDef: 
 _STORE = {ast.Name: "id", ast.Attribute: "attr"}
 
 
+def retired_words(words: str) -> dict[str, str]:
+    """Returns the replacement of each retired word in the text of words.md."""
+    return dict(re.findall(r"^\| ([a-z]+) \| (.+) \|$", words.partition("| retired word |")[2], re.MULTILINE))
+
+
 def findings(source: str, retired: dict[str, str]) -> Iterator[str]:
     """Yields line, identifier and advice for every name that is defined or assigned with a retired word in it."""
     for node in ast.walk(ast.parse(source)):
@@ -28,8 +33,8 @@ def findings(source: str, retired: dict[str, str]) -> Iterator[str]:
 
 
 def main() -> int:
-    table = (ROOT / "docs" / "contributing" / "words.md").read_text("utf-8").partition("| retired |")[2]
-    retired = dict(re.findall(r"^\| ([a-z]+) \| (.+) \|$", table, re.MULTILINE))
+    """Prints the findings. Returns 1 if any finding exists, else 0."""
+    retired = retired_words((ROOT / "docs" / "contributing" / "words.md").read_text("utf-8"))
     files = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     wrong = [f"{name}:{each}" for name in files.split() for each in findings((ROOT / name).read_text("utf-8"), retired)]
     print(*wrong, sep="\n", end="\n" if wrong else "")

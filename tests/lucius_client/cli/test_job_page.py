@@ -51,6 +51,10 @@ def explained(blocked_by: BlockReason | None = None, **standing: Any) -> dict[st
             {"waits_for": "the ACK", "since": "2026-01-27T10:02:59Z", "until": "2026-01-27T10:04:00Z"},
             "the ACK, for 1s, until 2026-01-27T10:04:00Z (in 1m) at the latest",
         ),
+        (
+            {"waits_for": "service:ocr", "gate": "GATED", "since": None, "until": "2026-01-27T10:04:00Z"},
+            "service:ocr, checked again at 2026-01-27T10:04:00Z (in 1m)",
+        ),
         ({"waits_for": None}, None),
         (None, None),
     ],

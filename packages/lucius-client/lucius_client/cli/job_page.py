@@ -82,7 +82,15 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
     if (line := at_a_quota(explained, passed, now)) is not None:
         return line
     text = f"{explained['waits_for']}{passed}"
-    return f"{text}, until {exact(until, now)} at the latest" if until else text
+    if until is None:
+        return text
+    # a dispatch limit is checked again, and has no time limit of its own
+    checks = explained.get("gate") == "GATED"
+    return (
+        f"{text}, checked again at {exact(until, now)}"
+        if checks
+        else f"{text}, until {exact(until, now)} at the latest"
+    )
 
 
 def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str | None:
