@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         if run is None:
             return _refuse(
                 f"package not found: {args.commit} for {args.environment}; "
-                "GitHub retains packages of main for 90 days; revert the commits after it instead"
+                "GitHub retains packages of main for 90 days; revert the later commits instead"
             )
         _gh("run", "download", str(run), "--repo", repository, "--name", name, "--dir", str(args.folder))
     except (OSError, subprocess.CalledProcessError) as failed:

@@ -1,7 +1,7 @@
 """Makes the deployed package from the files that `.funcignore` does not name.
 
-Flex Consumption installs the packages itself (remote build). Elastic Premium runs the package unchanged, so --packages
-adds the packages for Python 3.12.
+Flex Consumption installs the packages itself (remote build). Elastic Premium and App Service run the package unchanged,
+so --packages adds the packages for Python 3.12.
 
 The durable backend is the one of the parameter file, or of LUCIUS_DURABLE_BACKEND. The scale controller reads the
 backend in host.json only, so the package has the host.json of the backend.
@@ -97,7 +97,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--parameters", type=Path, help="parameter file of the template (default: the file in azure.yaml)"
     )
-    parser.add_argument("--packages", action="store_true", help="include the packages, for Elastic Premium")
+    parser.add_argument(
+        "--packages", action="store_true", help="include the packages, for Elastic Premium and App Service"
+    )
     args = parser.parse_args(argv)
     try:
         backend = chosen(args.parameters or parameter_file(ROOT), os.environ)

@@ -3,7 +3,8 @@
 With a local `make up`:          .venv/bin/python scripts/smoke.py
 Against Azure, signed in by az:  .venv/bin/python scripts/smoke.py --api https://... --blobs https://... --audience ID
 
-Exits with 0 if the job SUCCEEDED, 1 if not, 2 for an invalid argument, and 3 if the API or the store does not respond.
+Exits with 0 if the job SUCCEEDED, and with 1 if the job did not, or the API refused a request. Exits with 2 for an
+invalid argument. Exits with 3 if the API does not respond, the upload fails, or no token is available.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\
 
 
 class Away(Exception):
-    """The API or the blob store does not respond. The message names the unavailable part."""
+    """The API does not respond, the upload failed, or no token is available. The message names the unavailable part."""
 
 
 class Failed(Exception):
-    """The job did not succeed. The message has the job's events."""
+    """The job did not succeed, or the API refused a request. The message has the job's events or the response."""
 
 
 def write(text: str, *, stderr: bool = False) -> None:
@@ -68,7 +69,7 @@ class Api:
         self._credential = DefaultAzureCredential() if audience else None
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sends a request. Raises Away if the response is missing. Raises Failed for an unsuccessful response."""
+        """Sends a request. Raises Away without a token or a response. Raises Failed for an unsuccessful response."""
         request = urllib.request.Request(f"{self._url}{path}", method=method)
         if body is not None:
             request.data = json.dumps(body).encode()

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the missing packages of apt.txt: as root, or with CI=true and a sudo without a password.
-# Otherwise, or if a package is unavailable, the script changes nothing. Tests that need a missing package do not run, and
-# `make test` lists them at the end.
+# Otherwise the script changes nothing. The script skips a package that apt-get cannot install. Tests that need a missing package
+# do not run, and `make test` lists them at the end.
 set -eu
 cd "$(dirname "$0")/.."
 command -v apt-get >/dev/null 2>&1 && command -v dpkg >/dev/null 2>&1 || exit 0

@@ -57,7 +57,7 @@ param tuning tuningType
 @description('Required. Public URL of the app. Empty means the app\'s default host name.')
 param publicUrl string
 
-@description('Required. `true` enables webhooks.')
+@description('Required. `true` if webhooks are enabled.')
 param webhooks bool
 
 @description('Required. Accepted access tokens.')
@@ -81,7 +81,7 @@ param ledger ledgerType
 @description('Required. URL of the container with a folder for each attempt.')
 param workspaceUri string
 
-@description('Required. Days from the last write of a blob in an attempt\'s workspace until Azure deletes the blob. 0 means never.')
+@description('Required. Days from the last write of a workspace file, run log or run artifact until Azure deletes the file. 0 means never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int

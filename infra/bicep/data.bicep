@@ -35,7 +35,7 @@ param storageSku string
 @maxValue(365)
 param softDeleteDays int
 
-@description('Required. Days from the last write of a blob in an attempt\'s workspace until Azure deletes the blob. 0 means never.')
+@description('Required. Days from the last write of a workspace file, run log or run artifact until Azure deletes the file. 0 means never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int

@@ -1,6 +1,6 @@
 using 'main.bicep'
 
-// A small deployment, billed by use, for development and trials. `azd up` uses this file (azure.yaml).
+// A small deployment, billed mostly by use, for development and trials. `azd up` uses this file (azure.yaml).
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'dev')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')

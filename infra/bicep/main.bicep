@@ -178,7 +178,7 @@ param eventsNamespace string = ''
 ])
 param replies string = hosting == 'FlexConsumption' ? 'Shared' : 'Lanes'
 
-@description('Optional. `true` scales each reply lane by its number of replies. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, Azure adds one instance at a time for a lane.')
+@description('Optional. `true` scales each reply function by its number of replies, and allows dispatch limits with `max_active`. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, Azure adds one instance at a time for a reply function.')
 param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
@@ -190,7 +190,7 @@ param targetBasedScaling bool = false
 ])
 param storageSku string = 'Standard_LRS'
 
-@description('Optional. Days from the last write of a blob in an attempt\'s workspace until Azure deletes the blob. 0 means never.')
+@description('Optional. Days from the last write of a workspace file, run log or run artifact until Azure deletes the file. 0 means never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int = 30
@@ -217,14 +217,14 @@ param appConfigurationSku string = 'standard'
 @description('Optional. `true` makes each deployment write the protocols of this repository to the store. With network isolation, an operator must write the protocols (docs/guides/isolated.md).')
 param seedProtocols bool = true
 
-@description('Optional. Default mode of job requests.')
+@description('Optional. Default mode of job requests. The deployment writes the mode to the store together with the protocols (`seedProtocols`).')
 @allowed([
   'DEFAULT'
   'BURST'
 ])
 param defaultMode string = 'DEFAULT'
 
-@description('Optional. Default modes of job requests, by tenant.')
+@description('Optional. Default modes of job requests, by tenant. The deployment writes the modes to the store together with the protocols (`seedProtocols`).')
 param tenantModes tenantModeType[] = []
 
 // ---------------------------------------------------------------- platform services and users
@@ -238,10 +238,10 @@ param containerApps bool = true
 @description('Optional. Tag of the images of platform services, which `infra/hooks/build_images.sh` builds. If empty, the template creates no container app.')
 param serviceImageTag string = ''
 
-@description('Optional. Resource id of an existing registry for the images. If empty, the template creates a registry.')
+@description('Optional. Resource id of an existing registry for the images. If empty, and a service runs in a container app, the template creates a registry.')
 param registryResourceId string = ''
 
-@description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. If empty, the identity that runs this deployment can write the protocols, and no identity can write the keys.')
+@description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. If empty, the identity that runs this deployment can write the protocols, and no identity gets the role to write the keys.')
 param operatorPrincipalId string = ''
 
 @description('Optional. Type of the identity `operatorPrincipalId`.')
@@ -268,7 +268,7 @@ param operatorRunsServices bool = false
 
 // ---------------------------------------------------------------- network and observability
 
-@description('Optional. `true` turns public access off. All services then have private endpoints in a virtual network, with private DNS zones. Service Bus is then Premium.')
+@description('Optional. `true` creates private endpoints in a virtual network for the app and its Azure services, and turns off the public access to these resources. The registry and queries of logs stay public, for identities with a role. Service Bus is then Premium.')
 param networkIsolation bool = false
 
 @description('Optional. Address space of the virtual network, a /22 or larger.')
@@ -340,7 +340,7 @@ var refusals = filter(
   [
     {
       if: (enableCallbacks || enableWebhooks) && networkIsolation && hosting == 'FlexConsumption'
-      text: 'Flex Consumption cannot read a key vault without public access: with networkIsolation, set hosting = ElasticPremium, or disable callbacks and webhooks'
+      text: 'Flex Consumption cannot read secrets of a key vault without public access: with networkIsolation, set hosting = ElasticPremium, or disable callbacks and webhooks'
     }
     {
       if: monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
@@ -629,7 +629,7 @@ output LUCIUS_KEY_VAULT string = platform.outputs.vaultName
 @description('Name of the ledger\'s storage account.')
 output LUCIUS_LEDGER_ACCOUNT string = last(split(data.outputs.ledgerResourceId, '/'))
 
-@description('Resource id of the subnet for self-hosted runners. Empty without network isolation.')
+@description('Resource id of the subnet for self-hosted runners. Empty without network isolation, and with `ownNetwork`.')
 output LUCIUS_SERVICE_SUBNET string = platform.outputs.serviceSubnetResourceId
 
 @description('Client ids of the identities of platform services.')

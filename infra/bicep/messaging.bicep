@@ -32,7 +32,7 @@ param serviceBusSku string
 ])
 param serviceBusCapacity int
 
-@description('Required. `true` scales each reply lane by its number of replies. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, Azure adds one instance at a time for a lane.')
+@description('Required. `true` scales each reply function by its number of replies, and allows dispatch limits with `max_active`. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, Azure adds one instance at a time for a reply function.')
 param targetBasedScaling bool
 
 @description('Required. Object id of the app\'s identity.')

@@ -28,7 +28,7 @@ param tags tagsType
 ])
 param hosting string
 
-@description('Required. `true` turns public access off. All services then have private endpoints in a virtual network, with private DNS zones. Service Bus is then Premium.')
+@description('Required. `true` creates private endpoints in a virtual network for the app and its Azure services, and turns off the public access to these resources. The registry and queries of logs stay public, for identities with a role. Service Bus is then Premium.')
 param networkIsolation bool
 
 @description('Required. Address space of the virtual network, a /22 or larger.')
@@ -184,10 +184,10 @@ output appSubnetResourceId string = networkIsolation
   ? ownNetwork.?appSubnetResourceId ?? network!.outputs.appSubnetResourceId
   : ''
 
-@description('Resource id of the subnet for self-hosted runners. Empty without network isolation.')
+@description('Resource id of the subnet for self-hosted runners. Empty without network isolation, and with an existing network.')
 output serviceSubnetResourceId string = network.?outputs.serviceSubnetResourceId ?? ''
 
-@description('Resource id of the subnet of container apps. Empty without network isolation.')
+@description('Resource id of the subnet of container apps. Empty without network isolation, and if an existing network has none.')
 output containerSubnetResourceId string = networkIsolation
   ? ownNetwork.?containerSubnetResourceId ?? network.?outputs.containerSubnetResourceId ?? ''
   : ''

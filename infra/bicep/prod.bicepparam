@@ -58,8 +58,8 @@ param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'Durabl
 param schedulerSku = 'Dedicated'
 param schedulerCapacity = 3
 // With zone redundancy, Flex Consumption keeps two instances of each scale group ready and bills them. HTTP,
-// orchestrations, replies, admission, the sweeper and two of public events are 7 groups, 14 instances, about 294 USD a
-// month before the first job. With replies = 'Lanes' they are 22 groups; with LUCIUS_ZONE_REDUNDANT=false 7 instances,
+// orchestrations, replies, admission, the sweeper, the writer of public events and the hourly deletion of expired rows are
+// 7 groups, 14 instances, about 294 USD a month before the first job. With replies = 'Lanes' they are 22 groups; with LUCIUS_ZONE_REDUNDANT=false 7 instances,
 // about 147 USD. Only some regions offer zone redundancy: `az functionapp list-flexconsumption-locations
 // --zone-redundant`.
 param scale = {

@@ -29,7 +29,7 @@ param containerApps bool
 @description('Required. Tag of the images. If empty, the template creates no container app.')
 param imageTag string
 
-@description('Required. Resource id of the registry. If empty, the template creates a registry.')
+@description('Required. Resource id of the registry. If empty, and a service runs in a container app, the template creates a registry.')
 param registryResourceId string
 
 @description('Required. Resource id of the subnet of the container apps. Empty means a network that Azure manages.')

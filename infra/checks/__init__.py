@@ -1,1 +1,1 @@
-"""Checks of the templates and of the package that need no Azure and no network: `python -m infra.checks`."""
+"""Checks of the templates and the package without Azure: `python -m infra.checks`. Only `--all` needs a network."""

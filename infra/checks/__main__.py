@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def check(root: Path, *, write: bool = False) -> list[Finding]:
-    """Returns all findings. Writes the snapshots if `write` is set. Raises CheckFailed."""
+    """Returns all findings. Writes the snapshots if `write` is set and the compiler finds no errors. Raises
+    CheckFailed.
+    """
     found = every.check_files(root)
     with Compiler() as compiler:
         wrong = every.compiled(compiler, root)
@@ -32,7 +34,9 @@ def check(root: Path, *, write: bool = False) -> list[Finding]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.checks", description=__doc__)
     parser.add_argument(
-        "--write", action="store_true", help="also write the snapshots; if bicep is missing, print a notice"
+        "--write",
+        action="store_true",
+        help="also write the snapshots; if bicep is missing, print a notice and check nothing",
     )
     parser.add_argument("--all", action="store_true", help="also check the package, started on Python 3.12")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Checks that the template sets each app setting that the app or a binding needs in Azure, and no other setting."""
+"""Checks that the template sets each app setting that the app or a binding needs in Azure, and no unread setting."""
 
 from __future__ import annotations
 

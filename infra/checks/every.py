@@ -33,7 +33,7 @@ def templates(root: Path) -> list[Path]:
 
 
 def compiled(compiler: Compiler, root: Path) -> list[Finding]:
-    """Returns the findings of the compiler, its linter and its formatter."""
+    """Returns the findings of the compiler and its linter or, if there are none, of its formatter."""
     paths = templates(root)
     found = {each for path in paths for each in compiler.check(path)}
     return sorted(found) or [each for path in paths for each in compiler.format(path)]

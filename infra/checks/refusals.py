@@ -36,7 +36,7 @@ def check(snapshot: Snapshot) -> list[Finding]:
 
 
 def _again(resource: Resource) -> str | None:
-    """Returns values that a first deployment accepts and a later one refuses, or deletes."""
+    """Returns the reason why a second deployment would fail or delete resources, or None."""
     if any(name in json.dumps(resource.content) for name in _CHANGING):
         return "must not use utcNow or newGuid, whose value changes at each deployment"
     if (

@@ -51,7 +51,7 @@ class Right(NamedTuple):
     only: str = ""
 
 
-#: rights of every deployment
+#: rights in every snapshot; LUCIUS_VAULT of compiler.py adds the key vault
 _ALWAYS = (
     Right("app", "Storage Blob Data Owner", "strun"),
     Right("app", "Storage Table Data Contributor", "strun"),

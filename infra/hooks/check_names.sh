@@ -1,6 +1,7 @@
 #!/bin/sh
 # Stops if a deleted key vault or App Configuration store still has a name of this environment. Azure would report the conflict in
-# the middle of a deployment. Usage: check_names.sh SUBSCRIPTION ENVIRONMENT REGION
+# the middle of a deployment. Key vaults count only with LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS. Usage: check_names.sh SUBSCRIPTION
+# ENVIRONMENT REGION
 set -eu
 subscription=$1 environment=$2 region=$3
 

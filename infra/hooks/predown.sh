@@ -14,10 +14,10 @@ azd down deletes the environment $AZURE_ENV_NAME, with
   the ledger in $LUCIUS_LEDGER_ACCOUNT: every job, its history and its archive; they cannot be restored
   documents, workspaces and results, the messages of the bus, protocols, logs, images
 Not deleted:
-${LUCIUS_KEY_VAULT:+  the key vault $LUCIUS_KEY_VAULT, deleted, for 90 days; its name is reserved until then
-}  role assignments on resources of yours: registry, network, workspace
+${LUCIUS_KEY_VAULT:+  the name of the key vault $LUCIUS_KEY_VAULT, which Azure reserves for 90 days
+}  the role assignment on your own registry
   app registrations of pipelines, and one that LUCIUS_AUTH_AUDIENCE names
-  resources that LUCIUS_..._ID name: network, zones, workspace, registry, action groups
+  your own resources: network, zones, workspace, registry, action groups
 END
 answer=${LUCIUS_DELETE:-}
 [ -n "$answer" ] || { printf 'Type %s to delete it: ' "$AZURE_ENV_NAME" >&2; read -r answer || answer=; }

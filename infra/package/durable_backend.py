@@ -22,7 +22,7 @@ def parameter_file(root: Path) -> Path:
     """Returns the parameter file that azd uses: `infra.module` of azure.yaml. Raises CheckFailed."""
     module = re.search(r"(?m)^  module: (\w+)\s*$", (root / "azure.yaml").read_text(encoding="utf-8"))
     if module is None:
-        raise CheckFailed("azure.yaml has no infra.module; set the name of the template")
+        raise CheckFailed("azure.yaml has no infra.module; set the name of the parameter file without its suffix")
     return root / "infra" / "bicep" / f"{module[1]}.bicepparam"
 
 

@@ -93,8 +93,8 @@ def _show_operations(report: Callable[[str], None], stack: LocalStack, jobs: int
     storage, bus = storage_operations(stack.data / "logs" / "azurite.log"), bus_operations(stack.admin)
     report(f"operations of {jobs} jobs, as Azurite and the bus counted them:")
     report(
-        f"  Service Bus: {bus['directives']} directives, {bus['replies']} replies, {bus['lucius-hints']} hints at "
-        f"events, {bus['dead letters']} dead letters"
+        f"  Service Bus: {bus['directives']} directives, {bus['replies']} replies, {bus['lucius-hints']} messages "
+        f"about events, {bus['dead letters']} dead letters"
     )
     report(
         f"  Tables: {storage['table transactions']} transactions, {storage['table writes']} single writes, "

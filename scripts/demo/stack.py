@@ -29,7 +29,7 @@ class LocalStack:
     """A stack of `python -m emulator up` with a temporary folder inside `.lucius/`, as a context manager.
 
     `report` gets each log line of `up`. The stack stops after the block, and at a signal during its start. The folder
-    is removed, except after a failure of the stack, since the folder has the logs. Raises CliError if the stack does
+    is removed, except if the stack failed to start, since the folder has the logs. Raises CliError if the stack does
     not start.
     """
 

@@ -1,1 +1,1 @@
-"""`make generate`: writes every file in the repository that is made from the code."""
+"""Generators of the files that are made from the code (`make generate`)."""

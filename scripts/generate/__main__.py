@@ -1,6 +1,7 @@
-"""Writes every generated file: parts and pictures of the docs, API documents, client models, Bicep parts, Config.json.
+"""Writes generated files: parts and pictures of the docs, API documents, client models, Bicep parts, Config.json.
 
-`python -m scripts.generate` rewrites the files. With `--check`, exits with 1 if a file is out of date.
+`python -m scripts.generate` rewrites the files. With `--check`, exits with 1 if a file is out of date. `make generate`
+also writes the snapshots of the templates and the plots of docs/explanation/scale, by other commands.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def _microsoft(figures: Figures) -> str:
 
 
 def goals() -> str:
-    """Returns each goal with the recorded figure, and True if the figure reaches the goal."""
+    """Returns the table of goals, each with the recorded figure and `reached`, `not reached` or `not recorded`."""
     found = {part: each["figures"] for part, each in _recorded("jobs.json").items()}
     external = _recorded("peers.json").get("external", {}).get("figures", {})
     rows = []

@@ -92,7 +92,7 @@ def test_the_samples_are_answered(demo: Demo) -> None:
     for answer in ("Margaret Ellison", "FB-2024-0173", "85 newton"):
         assert answer in demo.text
     assert re.search(r"invoice\.png  step 3/3 sis  SUCCEEDED  attempt 1/3", demo.text)
-    counted = r"Service Bus: 9 directives, (1[89]|[2-9]\d) replies, \d+ hints at events, 0 dead letters"
+    counted = r"Service Bus: 9 directives, (1[89]|[2-9]\d) replies, \d+ messages about events, 0 dead letters"
     assert re.search(counted, demo.text)
     assert "3 of 3 jobs SUCCEEDED" in demo.text
     assert "\x1b" not in demo.text

@@ -91,7 +91,7 @@ type thresholdsType = {
   @minValue(0)
   rejectedMessages: int?
 
-  @description('Optional. Number of failed health checks of one dependency in fifteen minutes. The sweeper checks each dependency once a minute. Default: 2.')
+  @description('Optional. Number of failed health checks of one dependency in fifteen minutes. Each sweep and each `GET /v1/health/ready` checks the dependencies. Default: 2.')
   @minValue(0)
   @maxValue(10)
   notReady: int?

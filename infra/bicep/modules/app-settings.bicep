@@ -30,11 +30,11 @@ param ledger ledgerType
 @description('Required. URL of the container with a folder for each attempt.')
 param workspaceUri string
 
-@description('Required. Days from the last write of a blob in an attempt\'s workspace until Azure deletes the blob. 0 means never.')
+@description('Required. Days from the last write of a workspace file, run log or run artifact until Azure deletes the file. 0 means never.')
 @minValue(0)
 param workspaceRetentionDays int
 
-@description('Required. Allowed references of jobs, as `host/container`. LUCIUS_ALLOWED_REF_HOSTS in `tuning` overrides this list.')
+@description('Required. Allowed references of jobs: `host`, `host/container` or `host/container/prefix`. LUCIUS_ALLOWED_REF_HOSTS in `tuning` overrides this list.')
 @minLength(1)
 param referenceHosts string[]
 

@@ -32,10 +32,10 @@ param scale scaleType = {}
 @minValue(1)
 param sweepers int = 1
 
-@description('Optional. `true` enables the functions of public events.')
+@description('Optional. `true` if LUCIUS_EVENTS is not `off`. Instances can then be always ready for the function that writes public events.')
 param events bool = true
 
-@description('Optional. `true` enables the function of webhooks. The function requires webhook keys and public events.')
+@description('Optional. `true` if webhooks are enabled. Instances can then be always ready for the function that sends webhooks.')
 param webhooks bool = false
 
 @description('Optional. Functions that read replies. `Shared` means one function for all lanes. `Lanes` means one function for each lane.')
@@ -70,7 +70,7 @@ type scaleType = {
   @description('Optional. Flex Consumption only. Memory of an instance in MB. Default: 2048.')
   instanceMemoryMB: (512 | 2048 | 4096)?
 
-  @description('Optional. Maximum instances. Default: 100.')
+  @description('Optional. Flex Consumption and Elastic Premium only. Maximum instances, on Elastic Premium at most 100. Default: 100.')
   @minValue(1)
   @maxValue(1000)
   maximumInstances: int?
@@ -120,7 +120,7 @@ type scaleType = {
   @maxValue(30)
   appServiceInstances: int?
 
-  @description('Optional. `true` spreads instances over availability zones. Flex Consumption then bills two always ready instances of each scale group. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
+  @description('Optional. `true` spreads instances over availability zones. Flex Consumption then bills at least two always ready instances of each scale group. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, the writer of public events, the hourly deletion of expired rows, and webhooks. Default: false.')
   zoneRedundant: bool?
 
   @description('Optional. Flex Consumption only. Update strategy of running instances. `Recreate` (default) ends running executions. `RollingUpdate` (preview) lets running executions finish. A change is in effect from the next update.')

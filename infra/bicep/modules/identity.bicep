@@ -1,5 +1,5 @@
 metadata name = 'Identity'
-metadata description = 'The user-assigned identity of the function app.'
+metadata description = 'A user-assigned identity, of the function app or of Container Apps.'
 
 import { tagsType } from 'shapes.bicep'
 

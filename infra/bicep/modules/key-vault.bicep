@@ -1,5 +1,5 @@
 metadata name = 'Key vault'
-metadata description = 'The key vault with the key that signs heads and anchors, and with the keys of callbacks and webhooks. Only infra/hooks/rotate_keys.sh writes the keys of callbacks and webhooks, and no deployment reads them.'
+metadata description = 'The key vault with the key that signs heads and anchors, and with the keys of callbacks and webhooks. Only the hooks check_keys.sh and rotate_keys.sh write the keys of callbacks and webhooks, and the template reads none of them.'
 
 import { keyVaultCryptoUser } from 'roles.bicep'
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'

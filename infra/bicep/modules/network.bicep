@@ -36,7 +36,7 @@ resource securityGroup 'Microsoft.Network/networkSecurityGroups@2025-05-01' = {
       {
         name: 'AllowVirtualNetworkHttpsAndAmqpInbound'
         properties: {
-          description: 'Private endpoints are spoken to over HTTPS and AMQP from this network only.'
+          description: 'Allows HTTPS and AMQP from the virtual network and connected networks.'
           priority: 100
           direction: 'Inbound'
           access: 'Allow'
@@ -54,7 +54,7 @@ resource securityGroup 'Microsoft.Network/networkSecurityGroups@2025-05-01' = {
       {
         name: 'DenyInternetInbound'
         properties: {
-          description: 'Nothing comes in from the internet.'
+          description: 'Denies all traffic from the internet.'
           priority: 4000
           direction: 'Inbound'
           access: 'Deny'
@@ -109,7 +109,7 @@ resource endpointSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' =
   properties: {
     addressPrefix: cidrSubnet(addressPrefix, 24, 1)
     privateEndpointNetworkPolicies: 'Enabled'
-    // an endpoint opens no connection; only the subnets of the app and of container apps need outbound access, which Azure manages
+    // a private endpoint opens no connection, so its subnet needs no outbound access
     defaultOutboundAccess: false
     networkSecurityGroup: {
       id: securityGroup.id

@@ -1,5 +1,5 @@
 metadata name = 'Private endpoint'
-metadata description = 'One private endpoint of one service, and its record in a private DNS zone.'
+metadata description = 'One private endpoint of one service, and its records in private DNS zones.'
 
 import { tagsType } from 'shapes.bicep'
 

@@ -36,7 +36,7 @@ param skuName string
 @maxValue(365)
 param softDeleteDays int
 
-@description('Required. Days from the last write of a blob in an attempt\'s workspace until Azure deletes the blob. 0 means never.')
+@description('Required. Days from the last write of a workspace file, run log or run artifact until Azure deletes the file. 0 means never.')
 @minValue(0)
 param workspaceRetentionDays int
 
@@ -101,7 +101,7 @@ type ledgerType = {
   @description('Required. Table of jobs, steps and events.')
   ledgerTable: string
 
-  @description('Required. Table of idempotency records, active jobs and job lists.')
+  @description('Required. Table of idempotency records, active jobs, job lists, quotas, incidents of jobs, bulk operations and usage, by tenant.')
   indexTable: string
 
   @description('Required. Table of tenants that have submitted a job.')
@@ -127,7 +127,7 @@ type documentsType = {
   @description('Required. Container of workspaces, with a folder for each attempt.')
   workspaceContainer: string
 
-  @description('Required. Container that the runner of packs reads and writes.')
+  @description('Required. Container that the runner of packs writes and the app reads.')
   runsContainer: string
 }
 
@@ -260,8 +260,8 @@ module anchorStorage 'storage-account.bicep' = if (anchors) {
   }
 }
 
-// Documents, workspaces and results, for platform services and for callers that submit. The deployer has no right to this account. The app
-// reads the container of runs and signs links to the container's blobs.
+// Documents, workspaces and results, for platform services and for callers that submit. The app reads the container of runs and signs links
+// to the container's blobs. The identity of the smoke test can write to the container `smoke`.
 module documentsStorage 'storage-account.bicep' = {
   name: 'documents-storage'
   params: {
