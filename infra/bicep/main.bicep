@@ -214,7 +214,7 @@ param appConfiguration bool = true
 ])
 param appConfigurationSku string = 'standard'
 
-@description('Optional. `true` makes each deployment write the protocols of this repository to the store. With network isolation, an operator must write the protocols (docs/guides/isolated.md).')
+@description('Optional. `true` makes each deployment write the protocols of this repository to the store. The deploying identity must then be the operator, or have the role App Configuration Data Owner. With network isolation, an operator must write the protocols (docs/guides/isolated.md).')
 param seedProtocols bool = true
 
 @description('Optional. Default mode of job requests. The deployment writes the mode to the store together with the protocols (`seedProtocols`).')

@@ -81,13 +81,13 @@ role() {
   role_id=$(id "$1")
   roles=$(with "$roles" "{\"id\":\"$role_id\",\"value\":\"$1\",\"displayName\":\"$1\",\"description\":\"$2\",\"allowedMemberTypes\":[\"User\",\"Application\"],\"isEnabled\":true}")
 }
-role orch:read 'Reads jobs'
-role orch:operate 'Submits, controls and redrives jobs'
-role orch:quota 'Changes limits'
+role orch:read 'Reads jobs, events, quotas and other objects of the tenant'
+role orch:operate 'Submits, controls and redrives jobs, and closes incidents'
+role orch:quota 'Holds and throttles quotas of the tenant; with orch:all-tenants:operate, changes all quotas'
 role orch:audit 'Reads signed heads and anchors'
-role orch:admin 'Uses the admin routes and rejected messages'
-role orch:all-tenants:read 'Sees the jobs of every tenant'
-role orch:all-tenants:operate 'Submits, controls and redrives jobs for every tenant'
+role orch:admin 'Calls admin routes, redrives rejected messages and manages webhooks'
+role orch:all-tenants:read 'Extends rights to read to the objects of every tenant'
+role orch:all-tenants:operate 'Extends rights to submit and change to every tenant'
 if [ -z "$scope" ]; then
   scope=$access
   scopes=$(with "$scopes" "{\"id\":\"$scope\",\"value\":\"access\",\"type\":\"User\",\"isEnabled\":true,\"adminConsentDisplayName\":\"Call LUCIUS\",\"adminConsentDescription\":\"Call LUCIUS as yourself, with your roles\"}")

@@ -10,7 +10,7 @@ stop() { echo "deploy_stack: $1" >&2; exit 1; }
 # outputs of an earlier deployment
 output() { az stack sub show --name "$stack" --query "outputs.$1.value" --output tsv 2>/dev/null || true; }
 
-# without this variable, the deploying identity would run the smoke test, with a right to documents
+# without this variable, the deploying identity would get the smoke test's right to the container `smoke`
 [ -n "${LUCIUS_SMOKE_PRINCIPAL_ID:-}" ] ||
   stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set; create the identity of the smoke test (docs/guides/pipelines.md)"
 
