@@ -1,5 +1,5 @@
 metadata name = 'LUCIUS'
-metadata description = 'A complete deployment in one resource group, with monitoring and without keys. A parameter makes the network private. The scope of the deployment is the subscription.'
+metadata description = 'A complete deployment in one resource group, with monitoring and without account keys. A parameter makes the network private. The scope of the deployment is the subscription.'
 
 targetScope = 'subscription'
 

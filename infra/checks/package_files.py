@@ -23,7 +23,7 @@ APP = (
 )
 #: folders that must not be in the package
 NOT_APP = ("tests", "emulator", "packages", "platform_service", "benchmarks", "docs", "samples", "scripts")
-#: what azd deploys to Azure Functions, and builds as Python (its schema of azure.yaml)
+#: values with which azd deploys to Azure Functions and builds Python, by azd's schema of azure.yaml
 _SERVICE = {"host": ("function",), "language": ("py", "python")}
 #: a path from the root, as a command or an expression names it
 _PATH = re.compile(r"(?<![\w./{}-])(?:infra|scripts|protocols|tests|docs)/[\w./-]*\w(?![\w*{$/-])")

@@ -1,5 +1,5 @@
 metadata name = 'Storage account'
-metadata description = 'A storage account without keys, with its containers, tables, roles, diagnostics and private endpoints.'
+metadata description = 'A storage account that refuses account keys, with its containers, tables, roles, diagnostics and private endpoints.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
