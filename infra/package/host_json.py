@@ -45,8 +45,9 @@ _QUIET = {
     "Host.Triggers.DurableTask": "Warning",
 }
 #: beginnings of the names of the functions that a job executes. For each execution the host writes two records or three
-#: of the category `Function.NAME`. The host's own rule for `Function.*` in OpenTelemetryConfigurationExtensions.cs exports
-#: these records. Only a longer category of the provider `OpenTelemetry` overrides the rule (LoggerRuleSelector.cs of .NET)
+#: of the category `Function.NAME`. The host's own rule for `Function.*` exports these records
+#: (OpenTelemetryConfigurationExtensions.cs). Only a longer category of the provider `OpenTelemetry` overrides the rule
+#: (LoggerRuleSelector.cs of .NET)
 _EXECUTED = ("orchestrate", "job", "step", "dispatch", "settle", "replies", "reply_p", "admission", "tell", "deliver")
 #: `Function.NAME.User` are the records of the app; `*` makes this rule the longer one for other functions whose names
 #: begin with NAME
