@@ -217,7 +217,7 @@ class LimitReached(Refused, status=429):
 
     def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
         super().__init__(f"limit reached: {detail}; repeat the request after {retry_after_s} s")
-        #: name of the setting with the limit
+        #: name of a setting, kind of a quota, or `max_staged`
         self.limit = limit
         self.headers = {"Retry-After": str(retry_after_s)}
         self.members = {"limit": limit}

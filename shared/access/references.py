@@ -22,7 +22,7 @@ _CREDENTIALS = frozenset(
 )
 #: hosts that every reader parses in the same way; IPv6 without a zone
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
-#: names of a reference's further members that contain a credential; compared in lower case without `-` and `_`
+#: names of a reference's other fields that contain a credential; compared in lower case without `-` and `_`
 _SECRETS = frozenset(name.replace("-", "").replace("_", "") for name in _CREDENTIALS) | {
     *("sas", "sastoken", "sharedaccesskey", "sharedaccesssignature", "accountkey", "connectionstring", "apikey"),
     *("authorization", "credential", "credentials", "password", "secret", "clientsecret"),

@@ -150,7 +150,7 @@ def _escape(text: str) -> str:
 
 
 class AnonymousCallers:
-    """Implementation of `shared.ports.environment.Callers`."""
+    """Implementation of `shared.ports.environment.Callers` without tokens: every caller has every right."""
 
     async def caller(self, authorization: str | None) -> Caller:
         return ANYONE

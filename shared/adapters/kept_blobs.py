@@ -75,7 +75,7 @@ def _unavailable(error: AzureError) -> LedgerUnavailable:
 
 
 class KeptInMemory:
-    """Implementation of `shared.ports.signing.Kept` over Azure Blob Storage."""
+    """Implementation of `shared.ports.signing.Kept` in memory."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}

@@ -19,7 +19,7 @@ _NUMBER: JsonObject = {"type": "integer", "minimum": 1}
 _INSTANT = inlined(Instant)
 _JOB_TYPE: JsonObject = {"jobType": {**_TEXT, "description": "Job type. Absent if the event concerns no job type."}}
 
-#: additional members of `data`, by the subject of the event
+#: additional fields of `data`, by the subject of the event
 _ABOUT: dict[str, JsonObject] = {
     "job": {
         "jobId": _TEXT,

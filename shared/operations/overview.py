@@ -25,7 +25,7 @@ from shared.operations.process.readiness import Dependency, sweeper_late
 from shared.ports.rejected import Rejection
 from shared.ports.sweeps import Backlog, Heard, SweepMark, WorkCounts
 
-#: maximum open incidents and rejected messages that are read, and maximum living jobs of one tenant that are counted;
+#: maximum open incidents and rejected messages that are shown, and maximum living jobs of one tenant that are counted;
 #: higher numbers show as "at least"
 _MAX_READ, _MAX_COUNTED = 50, 1_000
 _REJECTED_WITHIN = timedelta(hours=1)

@@ -229,7 +229,7 @@ def _convert_value(value: Any) -> Any:
 
 
 class Sent:
-    """A policy of the SDK's pipeline that records whether the request was sent."""
+    """A request hook of the SDK that records the sending of the request."""
 
     def __init__(self) -> None:
         self.is_sent = False

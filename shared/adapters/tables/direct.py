@@ -36,7 +36,7 @@ _VERSION = {"x-ms-version": "2019-02-02", "DataServiceVersion": "3.0", "User-Age
 _READ = {**_VERSION, "Accept": "application/json;odata=minimalmetadata"}
 _WRITE = {**_VERSION, "Accept": "application/json"}
 
-#: statuses for another try, of requests that can be repeated if their response is lost
+#: statuses for another try, with all above 505, of requests that can be repeated if their response is lost
 _TRY_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
 #: statuses for another try, of the other requests

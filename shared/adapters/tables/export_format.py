@@ -85,7 +85,7 @@ class Manifest:
         values = {**asdict(replace(self, feeds={})), "feeds": self.feeds}
         for name in ("started_at", "ended_at"):
             values[name] = values[name] and values[name].isoformat()
-        # without indent, with which json writes in Python: a manifest can have a record for each tenant
+        # no indent, with which `json` is slower, since a manifest can have an entry for each tenant
         return json.dumps(values)
 
 

@@ -87,7 +87,7 @@ class _End:
     """The other writes of the transaction that deletes a job's ACTIVE row."""
 
     rows: list[RowOperation]
-    #: used instead of `rows` if one of them is refused or deleted; empty: the job stays
+    #: used instead of `rows` if one of them is refused or deleted; if it is empty, the job does not end
     owed: list[RowOperation] = field(default_factory=list)
     #: added at the first try only
     extra: Sequence[RowOperation] = ()
@@ -239,7 +239,7 @@ class TablesIndex(TablesPurging):
                 if active is None:
                     return _Ended()
                 if tried is not None and tried.etag == active.etag and end.owed:
-                    # ACTIVE has not moved, so a row that the end changes was deleted: if none in `rows`, its WAIT row
+                    # ACTIVE has not moved, so a row that the end changes was deleted: one of `rows`, else its WAIT row
                     is_in_line = rows is not end.owed
                     rows = end.owed
                 tried = active if not extra else None

@@ -37,8 +37,8 @@ BULKS_PARTITION = "bulks"
 GUARD_PARTITION = "=guard"
 #: partition of the same table with counts of the last hour, by minute
 MINUTES_PARTITION = "=minutes"
-#: row with the end and the position of a sweeper's last sweep; except for the first sweeper, its number follows after a
-#: colon
+#: rows with the mark and the position of a sweeper's last sweep; except for the first sweeper, its number follows after
+#: a colon
 SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
 #: row with the position of a sweeper's rollup of usage
@@ -79,7 +79,7 @@ def due_row(check_at: datetime, job_id: str) -> str:
 
 
 def due_before(instant: datetime) -> str:
-    """Returns the upper bound of the keys of DUE rows that are due by that time."""
+    """Returns a key after every DUE row that is due before that time."""
     # a 14th digit would sort the row before all others and make it due in every sweep
     return f"DUE:{min(_millis(instant), _FAR_FUTURE_MS):013d}"
 
@@ -223,7 +223,7 @@ def ended_row(clear_at: datetime, job_id: str) -> str:
 
 
 def ended_before(instant: datetime) -> str:
-    """Returns the upper bound of the keys of ENDED rows that are due by that time."""
+    """Returns a key after every ENDED row that is due before that time."""
     return f"ENDED:{_millis(instant):013d}"
 
 

@@ -41,7 +41,7 @@ class TablesRejected:
         rows = [await offload({"PartitionKey": day, **line, "body": message.body}, self._texts)]
         rows += [{"PartitionKey": partition, **line} for partition in tenants]
         for row in rows:
-            # merged, so that a delivery after the redrive leaves its mark
+            # merged, so that a repeated delivery keeps the mark of a redrive
             await self._rows.write(upsert_row(row))
 
     async def read(self, id_: str) -> RejectedMessage | None:

@@ -125,7 +125,8 @@ class Table(Protocol):
         """
 
     async def write(self, operation: RowOperation) -> None:
-        """Updates, upserts or deletes a row outside of a transaction. The call is repeated after a lost response.
+        """Updates, upserts or deletes a row outside of a transaction. After a lost response, a replacement or deletion
+        is repeated, and a merge is not.
 
         Does nothing if a row to delete does not exist. Raises Conflict, LedgerRefused.
         """

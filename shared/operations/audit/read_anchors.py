@@ -12,7 +12,7 @@ from shared.errors import LedgerUnavailable
 from shared.operations.audit.write_anchors import anchor_name, newest_anchor, part_name
 from shared.operations.process.context import Context
 
-#: maximum bytes of tenants' files, and maximum days, in one page
+#: bytes of the tenant's files after which a page ends, and maximum days of a page
 MAX_BYTES, MAX_DAYS = 1024 * 1024, 100
 _DAY = timedelta(days=1)
 

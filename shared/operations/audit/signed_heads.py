@@ -47,8 +47,8 @@ async def sign_heads(
 ) -> tuple[dict[str, Any], str | None]:
     """Returns the DSSE envelope of a page, and the cursor of the next page.
 
-    Defaults: the window starts at the first head and ends five minutes ago. Pages have whole days, so heads of the
-    first and last day can be outside of the window. The cursor is signed, so a caller cannot skip a head.
+    Defaults: the window starts at the first retained head, and ends five to six minutes ago. Pages have whole days, so
+    heads of the first and last day can be outside of the window. The cursor is signed, so a caller cannot skip a head.
 
     Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable, and ValueError for an unknown cursor.
     """

@@ -1,4 +1,4 @@
-"""Purges a tenant: deletes all its data in bounded steps, as a bulk operation (H5).
+"""Purges a tenant: deletes all its data in bounded steps, as a bulk operation.
 
 First the purge deletes jobs older than itself, each with its history, rows and blobs. Then it deletes the rows of the
 tenant itself. Each deletion is idempotent, and the remaining rows are the remaining work, so an interrupted purge
@@ -84,7 +84,7 @@ async def start_purge(context: Context, tenant: str, *, reason: str, actor: str)
 async def purge_step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
     """Deletes a bounded part of the data. Returns the bulk operation, and the seconds to wait before the next step.
 
-    Raises LedgerUnavailable, and Conflict if another process runs the bulk operation.
+    Raises LedgerUnavailable, OrchestrationUnavailable, and Conflict if another process runs the bulk operation.
     """
     bulk = stored.bulk
     if bulk.listed:

@@ -66,7 +66,7 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     """Runs at most `_STEPS` (5) steps of a bulk operation, then requests the next steps if items are left. Concurrent
     calls are safe.
 
-    Raises LedgerUnavailable. The sweeper then continues.
+    Raises Transient. The sweeper then continues.
     """
     stored = await context.bulks.read(tenant, bulk_id)
     now = context.clock.now()
@@ -81,8 +81,8 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
 
 
 async def _take_turn(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> None:
-    """Reserves the bulk operation for this process, then runs its next steps. Raises LedgerUnavailable, and Conflict if
-    another process runs the bulk operation or it was cancelled.
+    """Reserves the bulk operation for this process, then runs its next steps. Raises Transient, and Conflict if another
+    process runs the bulk operation or it was cancelled.
     """
     stored = await _write(context, stored, replace(stored.bulk, look_at=context.clock.now() + _TURN))
     wait_s = 0
@@ -101,7 +101,7 @@ async def _take_turn(context: Context, orchestrations: Orchestrations, stored: S
 
 async def _step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
     """Runs one bounded step. Returns the bulk operation, and the seconds to wait before the next step. Raises
-    LedgerUnavailable, Contended.
+    Transient, and Conflict if another process runs the bulk operation.
     """
     bulk = stored.bulk
     if bulk.action is BulkAction.PURGE:

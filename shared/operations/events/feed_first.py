@@ -1,8 +1,8 @@
 """Writes the feed in the process that committed. Messages carry the hints whose events could not be written (R71).
 
-A message to `tell` costs three operations of Service Bus and wakes an instance. Writing here costs only the transaction
-that `tell` also needs. Several processes may write one feed, as several instances of `tell` do: HEAD's ETag orders
-them.
+A message to the function `tell` costs three operations of Service Bus and wakes an instance. Writing here costs only
+the transaction that `tell` also needs. Several processes may write one feed, as several instances of `tell` do: HEAD's
+ETag orders them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shared.operations.process.context import Context
 #: time for which a process sends all hints of a tenant whose feed it could not write. Many processes write to it, and
 #: `tell` writes up to a hundred hints together
 _QUEUED = timedelta(seconds=30)
-#: maximum tenants that a process leaves to `tell`; past that it tries all again
+#: maximum tenants that a process leaves to `tell`; it tries the feeds of further tenants each time
 _MAX_LEFT = 1_000
 
 

@@ -18,7 +18,7 @@ from shared.operations.webhooks.prune_deliveries import prune_deliveries, prune_
 
 #: UTC hour of the daily part, for rows that grow slowly
 DAILY_HOUR = 3
-#: maximum events that one call removes
+#: maximum rows that one call of the store deletes
 MAX_REMOVED = 100
 #: maximum tenants at the same time
 _AT_ONCE = 8

@@ -31,7 +31,7 @@ from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK
 from shared.time_limits import time_limit
 
-#: time after a tenant's first rule in which a process with an older directory may still start and end jobs
+#: time after a tenant's first quota in which a process with an older directory may still start and end jobs
 _SECOND_COUNT = timedelta(minutes=1)
 _MAX_RACES = 40
 #: maximum wait of a caller

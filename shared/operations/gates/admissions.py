@@ -66,8 +66,8 @@ async def move_in_queue(
             return AdmittedJobs()
         place = active.counted_place
         if place.state is not PlaceState.ARRIVING and owed is Owed.STEP_OUT:
-            # Race place: a process that changed the job since may have moved its place. One that changes it from now on
-            # meets this write, or this write meets that one (`holds_slot`)
+            # Race place: a process that changed the job since may have moved its place. A later change and this write
+            # conflict, since `holds_slot` writes the admission state
             found = await context.ledger.read(job_id)
             if found is None or places.find_owed(found.record.job, place) is not owed:
                 return AdmittedJobs()

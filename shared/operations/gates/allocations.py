@@ -53,8 +53,8 @@ async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Adm
     """Allocates for a request of time `since`, unless an allocation has already read that request. Raises LuciusError.
 
     The clock of another process gave `since`. So a request counts while its row exists, which an allocation removes
-    after reading the tenant's admission state. Without a row, the request counts as read only if the allocation is more
-    than `2 * CLOCK_SKEW` (10 s) later.
+    after reading the tenant's admission state. Without a row, the request counts as read if the record requires no
+    allocation, or if the last allocation is more than `2 * CLOCK_SKEW` (10 s) later.
     """
     stored, now = await context.allocations.read(gate.id), context.clock.now()
     if stored is not None and stored.record.allocated_at is not None:
@@ -156,7 +156,7 @@ async def _allocate_for_job(
 class _Inputs:
     gate: Gate
     state: GateState
-    #: number of the quota's rule; None if it has none
+    #: maximum active jobs of the quota; None if it has no such limit
     max_active: int | None
     stored: StoredAllocationRecord | None
     record: AllocationRecord

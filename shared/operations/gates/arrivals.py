@@ -106,11 +106,12 @@ async def reserve_slot(
     """Reserves the job's idempotency record and its slot. Before that, admits waiting jobs whose quotas now allow it
     (R49).
 
-    Returns None if another job has the idempotency record, which the caller must read again. `allocated`: quotas that
-    were already allocated for the job.
+    Returns NeedsAllocation or NeedsTurn if the caller must do that first and then call again. Returns None if another
+    job has the idempotency record, which the caller must read again. If the quotas or counts are unknown, stores the
+    job without a slot.
 
-    `may_need_turn`: the caller can take a turn of the tenant and call again. Raises LimitReached, Contended,
-    LedgerUnavailable.
+    `allocated`: quotas that were already allocated for the job. `may_need_turn`: the caller can take a turn of the
+    tenant. Raises LimitReached, Contended, LedgerUnavailable.
     """
     turn = context.process.gate_directory.turn(job.tenant)
     arrivals = turn.arrivals

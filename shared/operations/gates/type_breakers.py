@@ -98,7 +98,7 @@ async def publish(context: Context, state: GateState) -> None:
     known = (await context.admissions.directory()).over_all.get(state.gate.id)
     in_effect = _strip_ends(state) if changes.is_set(state, context.clock.now()) else None
     if (known[0] if known is not None else None) != in_effect:
-        # jobs were not counted while there was no number
+        # jobs were not counted while the quota had no `max_active`
         is_older = known is not None and (known[0].max_active is not None or state.max_active is None)
         since = known[1] if known is not None and is_older else context.clock.now()
         await context.admissions.put_over_all(state.gate, in_effect, since)

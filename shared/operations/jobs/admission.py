@@ -62,7 +62,7 @@ async def admit(
     reason: str | None = None,
 ) -> Stored | None:
     """Makes an admitted job QUEUED and starts it. If the job is a redrive or a replay, first marks the old job with the
-    job's id. Returns None if the job no longer waits.
+    job's id. Returns None if the job no longer waits, or if it was paused and has no slot.
 
     `gates`: the quotas that admitted the job. Empty if the admitting process died. `actor` and `reason`: the operator
     that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, LedgerUnavailable,

@@ -74,8 +74,8 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
     identity = request.identity
     tenant = normalise(request.envelope.tenant_id)
     for tries in range(MAX_CLAIM_RACES):
-        # most requests are new, so the idempotency record is written first, and read if that fails. Dependencies are
-        # looked up, and those of a duplicate may be deleted
+        # most requests are new, so the idempotency record is written first, and read if that fails. A request with
+        # dependencies reads the record first, since the dependencies of a duplicate may be deleted
         looks = tries or request.envelope.dependencies
         claim = await context.index.read_claim(tenant, identity.claim) if looks else None
         live = claim is not None and not is_expired(context, claim)

@@ -125,8 +125,9 @@ async def leave_open(context: Context, job: Job) -> None:
 
 
 async def leave_list(context: Context, incident: Incident) -> None:
-    """Deletes a job's closed incident from the list of open incidents. In a deployment with feeds, leaves the deletion
-    to the sweeper, which waits until the feed has the incident (R79).
+    """Deletes a job's closed incident from the list of open incidents. In a deployment with feeds, writes the closed
+    state to the list instead. The sweeper then deletes the entry after the feed has the incident (R79).
+
 
     Raises LedgerUnavailable.
     """

@@ -35,7 +35,8 @@ _AT_ONCE = 8
 async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
     """Returns the ids of the named jobs in order, each once.
 
-    Raises DependencyUnknown for an id that is not a job of the tenant, and the errors of `find_job`.
+    `named`: job ids, or `key:` with an idempotency key. Raises DependencyUnknown for a name without a job of the
+    tenant, and the errors of `find_job`.
     """
 
     async def one(name: str) -> str | None:
@@ -59,8 +60,8 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
     """Returns the dependencies of a job's redrive: each dependency of the old job, or the latest redrive of that
     dependency. Returns an empty list if the old job no longer waited for its dependencies.
 
-    Raises NotRedrivable if the old job has `on_dependency_failure` `fail`, and one of these jobs ended without success
-    or does not exist. Raises the errors of `find_job`.
+    If one of these jobs ended without success or does not exist, raises NotRedrivable. If the old job has
+    `on_dependency_failure` `run`, leaves out such a job instead. Raises the errors of `find_job`.
     """
     if not job.is_dependent:
         return []

@@ -22,7 +22,7 @@ from shared.ports.durable import Orchestrations
 from shared.ports.index import first_clearing
 from shared.ports.ledger import Stored
 
-#: delay of the clearing after its end, for a job whose last hint the queue did not accept
+#: delay of the clearing after its end, for a job whose last hint was not sent, or whose incident is not listed
 _SOON = timedelta(minutes=1)
 
 

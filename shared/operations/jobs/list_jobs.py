@@ -1,8 +1,10 @@
 """Lists jobs by filter, newest first.
 
-A list is read from the index with one query per page, for any number of jobs. Each item has the number of its last
-event (`seq`). The sweeper's survey updates the items of living jobs, so each can be as old as one whole survey. A list
-of living jobs by status is read from the ledger.
+A page of one tenant's unfiltered list usually takes one query of the index. Other lists take at least one query for
+each tenant.
+
+Each item has the number of its last event (`seq`). The sweeper's survey updates the items of living jobs, so each can
+be as old as one whole survey. A list of living jobs by status is read from the ledger.
 """
 
 from __future__ import annotations

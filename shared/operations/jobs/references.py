@@ -14,7 +14,7 @@ from shared.operations.process.context import Context
 
 #: a host that no URI has, so that a policy with this list allows only the tenant's own workspace
 _NOWHERE = frozenset({"nowhere.invalid"})
-#: maximum length of a member's name in an error
+#: maximum length of a field's name in an error
 _SHOWN = 40
 _CREDENTIAL = "must not contain a credential; give the service a role of its own"
 
@@ -46,8 +46,8 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[s
 def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
     """Returns the reply. A RESULT with forbidden references keeps only the allowed references.
 
-    Such a RESULT that SUCCEEDED becomes FAILED_FINAL, since `result_ref` is the next service's `input_ref` and
-    `output_ref` is the caller's `final_output`. Raises ConfigurationUnavailable.
+    Such a RESULT that SUCCEEDED becomes FAILED_FINAL without a `result_ref`, since `result_ref` is the next
+    service's `input_ref` and `output_ref` is the caller's `final_output`. Raises ConfigurationUnavailable.
     """
     artifacts = {f"artifacts.{index}": each for index, each in enumerate(reply.artifacts or ())}
     given = (("result_ref", reply.result_ref), ("output_ref", reply.output_ref))

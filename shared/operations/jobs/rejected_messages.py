@@ -114,7 +114,7 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
 
 
 def _body(message: RejectedMessage) -> bytes:
-    """Returns the message's body. A byte that is not UTF-8 was replaced, and the replacement is not JSON, so such a
-    message stays invalid.
+    """Returns the message's body. If the body was not UTF-8, `quarantine` replaced bytes by escapes that are not JSON,
+    so such a message stays invalid.
     """
     return message.body.encode("utf-8")

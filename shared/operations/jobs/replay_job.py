@@ -1,4 +1,4 @@
-"""Replays an ended job: a new job runs the same steps again and names the ended job (H1)."""
+"""Replays an ended job: a new job runs the same steps again and names the ended job."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Run:
 
 
 def run_of(context: Context, record: Record) -> Run | None:
-    """Returns the run of a job. Returns None if the job is not a run."""
+    """Returns the run of a job. Returns None if the job is not a run, or if the app has no files of runs."""
     step = next((each for each in record.steps if each.step_type == PACK), None)
     return Run(record, step, context.runs) if step is not None and context.runs is not None else None
 

@@ -74,7 +74,7 @@ class Context(Stores):
     bus: Bus
     #: feeds; None means `LUCIUS_EVENTS=off`
     events: Events | None = None
-    #: exports of tables; None if the tables are in memory
+    #: exports of tables; None if `LUCIUS_EXPORT_DAYS` is unset or the tables are in memory
     exports: LedgerExports | None = None
     #: webhooks; None if there are no feeds, or no keys to sign with
     webhooks: Webhooks | None = None

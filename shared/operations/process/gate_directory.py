@@ -73,7 +73,7 @@ class GateDirectory:
         self._reading = asyncio.Lock()
         #: time of the last requested allocation by quota id
         self._allocation_calls: dict[str, datetime] = {}
-        #: turns by tenant, while a caller waits
+        #: turns by tenant; a turn is dropped, with its state, when no caller uses it
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 
     def turn(self, tenant: str) -> Turn:
@@ -149,7 +149,7 @@ class GateDirectory:
         return at
 
     def forget(self) -> None:
-        """Discards the copy, since this process has changed the directory. The next call reads the directory again."""
+        """Makes the next `read` refresh the copy at once, since this process has changed the directory."""
         self._quiet_until = None
         self._changes += 1
 
@@ -175,7 +175,7 @@ async def _with_settings(
             defaults.setdefault((gate.kind, gate.name), rule)
         elif (known := over_all.get(gate.id, GateState(gate=gate))).rule is None:
             over_all[gate.id] = replace(known, rule=rule)
-            # other settings of the quota do not limit its number
+            # its row sets no limit, so the time of the row does not count
             began[gate.id] = since or now
     opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
     # dispatch limits concern no admission state

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 AT_ONCE = 4
 #: maximum webhook messages that a process handles at the same time: `maxConcurrentCalls` of host.json
 PLACES = 16
-#: minimum time before a call without a slot returns; several return at the rate of the endpoint
+#: minimum and maximum time before a call without a slot is repeated; several are repeated at the rate of the endpoint
 _BACK_AFTER = timedelta(seconds=2)
 _BACK_WITHIN = timedelta(minutes=10)
-#: minimum and maximum time between two parts of a flow to one endpoint
+#: minimum and maximum time between two steps of a flow, which sends the waiting deliveries of one endpoint
 _LEAST_SPAN, _MOST_SPAN = timedelta(seconds=0.2), timedelta(seconds=30)
 #: time without sends after a failed one
 _QUIET = timedelta(seconds=5)

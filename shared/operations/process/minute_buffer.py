@@ -20,7 +20,7 @@ from shared.time_limits import time_limit
 
 #: maximum seconds of one write
 _WRITE_S = 5.0
-#: minutes that are kept while writes fail; the oldest is dropped first
+#: maximum minutes that are kept until the next write; the oldest is dropped first
 _MAX_KEPT = 5
 
 

@@ -52,7 +52,10 @@ class Readiness:
     async def look(
         self, context: Context, orchestrations: Orchestrations, *, marks: SweepMarks, blob: Check | None
     ) -> list[Dependency]:
-        """Checks each dependency by a call that changes nothing. `blob`: None if no blobs are used. Never raises."""
+        """Returns the state of each dependency, by a call at most two seconds ago that changes nothing.
+
+        `blob`: None if no blobs are used. Never raises.
+        """
 
         async def tables() -> None:
             self.mark = merged((await marks.read(context.settings.sweepers)).values())

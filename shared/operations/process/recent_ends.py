@@ -2,7 +2,7 @@
 
 The function that ends a job cannot purge its orchestrations, since they are still running. An engine that gets the
 request before the instance has ended refuses the request, or deletes a running instance. So each process remembers the
-jobs that it ended. When the next job of the same tenant ends, the process clears the jobs that ended at least ten
+jobs that it ended. When the next job of the same tenant ends, the process clears up to two jobs that ended at least ten
 seconds before.
 
 The transaction of the following ended job moves their ENDED rows. An hour after a job ended, the sweeper clears it if

@@ -63,7 +63,7 @@ class Submissions:
 
     def _leave(self, tenant: str, turn: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(tenant)
-        # the process that freed a slot skipped it if it gave up without having run since
+        # `_give_on` has already removed a submission that gave up before it could leave
         if waiting is not None and turn in waiting:
             waiting.remove(turn)
             if not waiting:

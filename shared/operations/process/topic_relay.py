@@ -23,7 +23,7 @@ from shared.ports.feed import EventTopic, Feed, FeedEvent, FeedWrite
 
 #: maximum events and bytes of one send, and bytes of a message in addition to its event; the bus accepts 256 KB
 _MAX_EVENTS, _MAX_BYTES, _ENVELOPE_BYTES = 100, 200_000, 600
-#: maximum time of one call of `tell`, for which the next batch of hints waits; the process's task sends the rest
+#: maximum time of one call of `pass_on`, for which the next batch of hints waits; the process's task sends the rest
 _CALL = timedelta(seconds=5)
 #: maximum number of tenants that the task sends at the same time
 _MAX_TURN = 50

@@ -19,7 +19,7 @@ from shared.ports.usage import SeenSource, Usage
 
 #: minimum time between two writes of refused requests
 _WRITTEN_EVERY = timedelta(minutes=1)
-#: maximum tenants with sources, sources within the hour, and tenants with peaks; above a maximum, all are dropped
+#: maximum remembered sources, and maximum tenants with peaks; above a maximum, all of its kind are dropped
 _MAX_KEPT = 10_000
 
 
@@ -54,7 +54,7 @@ class UsageBuffer:
                 # too high
 
     async def see(self, usage: Usage, job: Job, now: datetime) -> None:
-        """Notes the source of a new job."""
+        """Writes the source of a new job, at most once in each hour for each source."""
         source, hour = normalise(job.source or ""), hour_of(now)
         known = (self._seen.get((job.tenant, source)), self._seen.get((job.tenant, None)))
         if not source or hour in known:
@@ -74,7 +74,10 @@ class UsageBuffer:
     async def raise_peaks(
         self, usage: Usage, tenant: str, inside: Mapping[tuple[str, str], int], now: datetime
     ) -> None:
-        """Records the number of active jobs if it is the highest of this hour."""
+        """Writes the numbers in `inside` that are the highest of this hour.
+
+        `inside`: active jobs in total, by job type and by source (`shared.core.usage.inside_by`).
+        """
         hour = hour_of(now)
         known_hour, known = self._peaks.get(tenant, (hour, {}))
         if known_hour != hour:

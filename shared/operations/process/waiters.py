@@ -29,7 +29,7 @@ class LastEvent(NamedTuple):
     ended: bool = False
 
 
-#: function that reads the end from the store
+#: function that reads the last event from the store
 Look = Callable[[], Awaitable[LastEvent]]
 
 

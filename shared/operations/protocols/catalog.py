@@ -39,7 +39,8 @@ class Catalog:
         self.current = packaged
         #: fault of the last read of the store; None if it succeeded
         self.fault: str | None = None
-        #: time of the last read of the store; None if only packaged values are known
+        #: time of the last read of the store's values, which `refresh` reads if the store's version changed or is
+        #: unknown; None if never read
         self.read_at: datetime | None = None
         self._store = store
         self._schemas = schemas

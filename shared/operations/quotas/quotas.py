@@ -203,8 +203,8 @@ async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, b
 
 
 async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
-    """Closes the quota's breaker and drops the ended jobs that the breaker counted. A closed breaker stays as it is
-    (R62). Raises NoBreaker, Transient.
+    """Closes the quota's breaker and drops the ended jobs that the breaker counted. A closed breaker stays as it is if
+    it counts no job and has not opened since its last reset (R62). Raises NoBreaker, Transient.
     """
     directory, over_all = await admission_turns.read_directory(context), gate.kind is GateKind.PLATFORM_TYPE
     stored = await context.of_all_tenants.allocations.read(gate.id) if over_all else None
@@ -236,7 +236,7 @@ async def _change(
     before = await read_state(context, admission, gate)
     after = alter(before, context.clock.now())  # a refused change, or one without effect, leaves no trace
     if after is before:
-        # a repeated request publishes a rule for every tenant whose writer died before
+        # if the writer of limits for every tenant died before it published them, a repeated request publishes them
         await _publish_default(context, after)
         return Changed(before, after, *await read_admission(context, gate.tenant))
     _check_room(admission, after, context.clock.now())
@@ -319,7 +319,7 @@ async def _publish_default(context: Context, state: GateState) -> None:
 
 
 async def _call_admissions(context: Context) -> None:
-    """Requests a turn of at most 1,000 tenants with waiting jobs. The sweeper takes the other turns."""
+    """Requests a turn of each of the first 1,000 tenants that has waiting jobs. The sweeper takes the other turns."""
 
     async def one(tenant: str) -> None:
         try:

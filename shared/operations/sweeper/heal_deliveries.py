@@ -22,7 +22,7 @@ from shared.operations.webhooks.match_hooks import NOTED_EVERY
 from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_delivery_calls, send_tries
 from shared.ports.hooks import Hooks, HookTenant, HookWrite, StoredHook
 
-#: maximum deliveries of one webhook in a sweep, the oldest; if it is reached, a flow is under way
+#: maximum deliveries of one webhook in a sweep, the oldest; if it is reached, the sweep starts a flow for all of them
 MAX_OVERDUE = 100
 #: delay after the due time at which a message counts as lost
 _LATE = timedelta(minutes=1)
@@ -40,7 +40,7 @@ class FoundHooks:
     suspended: Counter[str] = field(default_factory=Counter)
     #: creation time of the oldest event that an enabled webhook has not received, by tenant
     undelivered: dict[str, datetime] = field(default_factory=dict)
-    #: tenants at which it did not look; None means none
+    #: tenants that the sweep did not check; None if it checked no tenant
     unseen: set[str] | None = None
 
     def update_suspended(self, before: Counter[str]) -> Counter[str]:

@@ -34,7 +34,7 @@ from shared.ports.sweeps import SweeperShare
 
 #: maximum rows of a query
 _PAGE = 1000
-#: maximum time between an incident's entry and the end of the transaction that opens it
+#: age of an open entry from which the first sweep of an hour reads its incident
 _OPENING = timedelta(minutes=10)
 #: age below which the hint of an entry can still arrive
 _YOUNG = timedelta(minutes=1)

@@ -16,7 +16,7 @@ _MINUTE_S = 5.0
 
 
 async def write_minute(one: Pass, is_over: IsOver) -> None:
-    """Adds the counts of the processes to the rows of their minutes. Raises LedgerUnavailable, TimeoutError."""
+    """Adds the counts of the processes to the rows of their minutes. Raises LedgerUnavailable, Interrupted."""
     if not one.is_of_timer:
         return
     context = one.context

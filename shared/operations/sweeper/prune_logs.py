@@ -29,7 +29,7 @@ from shared.operations.sweeper.usage import KEPT_FOR
 from shared.ports.admissions import LogPlace
 from shared.ports.index import ListRow
 
-#: maximum time of a call, out of 570 s of its function; `prune_feeds` has the rest
+#: maximum time of a call, out of 570 s of its function, which also writes anchors, exports tables and prunes feeds
 BUDGET = timedelta(minutes=4)
 #: maximum rows of a query, of a transaction, and maximum jobs of a transaction
 PAGE, _REMOVED, _CLEARED = 1000, 100, 50
@@ -42,7 +42,7 @@ _PAST = 10**10 - 1
 
 
 async def prune_logs(context: Context) -> int:
-    """Deletes rows past their retention, for all tenants. Returns the number of rows.
+    """Deletes rows past their retention, for all tenants. Returns the number of deleted log entries and incidents.
 
     A tenant or an incident that fails is logged, and stays until the next day.
     """

@@ -38,8 +38,8 @@ class Pass:
     position: SweepPosition
     #: the stored position; None if its row cannot be read
     stored: SweepPosition | None
-    #: `True` for a sweep of the timer; a manual sweep is over all tenants and skips the duties that several sweepers
-    #: share
+    #: `True` for a sweep of the timer, and for a manual sweep if there is one sweeper; any other sweep writes no
+    #: position, usage rollup, minute or mark
     is_of_timer: bool
     #: `True` for the first sweep of an hour
     is_hourly: bool
@@ -55,7 +55,7 @@ class Pass:
     has_all_gates: bool = False
     #: counts of a survey that ended in this sweep
     counts: WorkCounts | None = None
-    #: position at the tenants with webhooks
+    #: suspended webhooks and undelivered events that this sweep found
     hooks: FoundHooks = field(default_factory=FoundHooks)
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)

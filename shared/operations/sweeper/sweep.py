@@ -30,7 +30,8 @@ async def sweep(
 ) -> SweepReport:
     """Runs one sweep over the tenants of `share`. A job whose repair fails is left for a later sweep.
 
-    If due jobs cannot be listed, for one tenant or for all, finishes the other work and then raises the fault.
+    Finishes the other work, then raises the first fault of a required duty, of a tenant's list of due jobs, or of the
+    stored position.
     """
     if dry_run:
         return (await _run(context, orchestrations, share, dry_run=True)).report

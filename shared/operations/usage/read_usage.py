@@ -35,7 +35,7 @@ class Used:
 async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis | None) -> Used:
     """Returns the sums of usage from the start of the hour of `since` until now.
 
-    A call costs one query of the hours and at most five queries of lists. Raises LedgerUnavailable.
+    A call costs one query of the hours and at most seven queries of lists. Raises LedgerUnavailable.
     """
     now, first = context.clock.now(), hour_of(since)
     kept = await context.usage.hours(tenant, first, now + HOUR)

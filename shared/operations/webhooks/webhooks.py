@@ -225,7 +225,9 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def read_hook(context: Context, tenant: str, hook_id: str) -> Hook:
-    """Reads a webhook. Creates `default` if it is missing. Raises WebhooksOff, HookNotFound, LedgerUnavailable."""
+    """Reads a webhook. Creates `default` if it is missing. Raises WebhooksOff, HookNotFound, Contended,
+    LedgerUnavailable.
+    """
     return (await _read(context, tenant, hook_id)).hook
 
 
@@ -303,8 +305,8 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
 async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer:
     """Posts an event of type `webhook.test`, which no feed has, and returns the result.
 
-    A tenant can have four tests at the same time. Each test holds a request until the endpoint responds, at most ten
-    seconds. Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
+    A tenant can have four tests at the same time in a process. Each test holds a request until the endpoint responds,
+    at most ten seconds. Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
     """
     hook = (await _read_own(context, tenant, hook_id)).hook
     id_ = f"{hook.id}:test:{context.new_salt()}"

@@ -29,7 +29,7 @@ class ReplyMessage:
     sequence_number: int
     delivery_count: int
     enqueued_at: datetime
-    #: reason why the bus gave up delivering it; None if the subscription delivered it
+    #: reason why the bus dead-lettered it; None if it is not dead-lettered
     dead_letter: str | None = None
     #: `True` if an earlier delivery started and met a fault
     tried_before: bool = False
