@@ -81,8 +81,8 @@ async def sign_heads(
 
 
 async def _begin(context: Context, tenant: str, since: datetime | None, until: datetime | None) -> _Place:
-    """Returns the position of the first page. Raises HeadsIncomplete or HeadsMissing unless the heads of the whole
-    window are recorded.
+    """Returns the position of the first page. Raises LedgerUnavailable, and HeadsIncomplete or HeadsMissing unless the
+    heads of the whole window are recorded.
     """
     now = context.clock.now()
     newest = now - SETTLED

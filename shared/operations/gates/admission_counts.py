@@ -34,8 +34,8 @@ async def recount_jobs(
     """Counts the active jobs, the jobs in waiting queues, and all accepted jobs without a slot (`staged`), from the
     tenant's ACTIVE and FREED rows. Admits no job in the meantime.
 
-    Raises Conflict, AlreadyExists and LedgerUnavailable. With `at_most_one_page`, raises TooManyJobs for 1,000 or more
-    living jobs.
+    Raises Conflict, AlreadyExists, Undecodable and LedgerUnavailable. With `at_most_one_page`, raises TooManyJobs for
+    1,000 or more living jobs.
     """
     first: list[ActiveRow] | None = None
     if at_most_one_page:
@@ -71,8 +71,8 @@ async def _write(context: Context, before: StoredAdmission | None, after: Admiss
 
 
 async def list_places(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
-    """Returns the places of all living jobs of the tenant. Raises LedgerUnavailable, and TooManyJobs if the read is not
-    complete at the time `until`.
+    """Returns the places of all living jobs of the tenant. Raises Undecodable, LedgerUnavailable, and TooManyJobs if
+    the read is not complete at the time `until`.
     """
     found: list[Place] = []
     async for page in _read_pages(context, tenant):

@@ -10,7 +10,7 @@ from shared.operations.process.context import Context
 
 
 async def enter_tenant(context: Context, tenant: str) -> None:
-    """Adds a tenant that now gets quotas of its own. Idempotent. Raises LedgerUnavailable."""
+    """Adds a tenant that now gets quotas of its own. Idempotent. Raises Contended, Undecodable, LedgerUnavailable."""
     if tenant != EVERY:
         await context.admissions.enter_tenant(tenant, context.clock.now())
         context.process.gate_directory.forget()
@@ -22,7 +22,8 @@ async def remove_unused_tenant(context: Context, admission: AdmissionState) -> N
     The tenant needs the entry while a quota is set, a job waits, or the tenant's feed lacks a log.
 
     A process that sets a quota adds the tenant before its write and again after it. A process that removes the entry
-    reads the state again. The later of the two sees the other's write. Raises LedgerUnavailable.
+    reads the state again. The later of the two sees the other's write. Raises Contended, Undecodable,
+    LedgerUnavailable.
     """
     tenant = admission.tenant
     if tenant == EVERY:

@@ -65,8 +65,8 @@ async def admit(
     job's id. Returns None if the job no longer waits, or if it was paused and has no slot.
 
     `gates`: the quotas that admitted the job. Empty if the admitting process died. `actor` and `reason`: the operator
-    that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, LedgerUnavailable,
-    OrchestrationUnavailable.
+    that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, Contended,
+    LedgerUnavailable, OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:

@@ -27,7 +27,7 @@ async def control_job(
 ) -> Stored:
     """Applies a control and returns the job after it. `maybe_repeated`: as in `transition`.
 
-    Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible, Transient.
+    Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible, ArchiveGone, ArchiveInvalid, Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
@@ -51,7 +51,8 @@ async def change_priority(
 ) -> Stored:
     """Changes the priority and returns the job with its queue position. Idempotent.
 
-    Raises JobNotFound, JobArchived, JobTerminal, Transient, and ControlNotPossible if the job no longer waits.
+    Raises JobNotFound, JobArchived, JobTerminal, ArchiveGone, ArchiveInvalid, Transient, and ControlNotPossible if the
+    job no longer waits.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:

@@ -74,7 +74,7 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
     """Dismisses a dead letter permanently. The job itself does not change and can still be redriven.
 
     An open incident of the job is dismissed too, with the actor and the reason in its log. Idempotent. Raises
-    JobNotFound, Transient, and ControlNotPossible if the job is not a dead letter or was redriven.
+    JobNotFound, JobArchived, Transient, and ControlNotPossible if the job is not a dead letter or was redriven.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:

@@ -1,4 +1,4 @@
-"""Previews a request without writing anything."""
+"""Previews a request without creating a job. The only write is a missing count of the tenant's jobs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from shared.refusals import LimitReached
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:
-    """Makes the checks of a real POST in a turn of the tenant, and returns the decisions.
+    """Checks the request in a turn of the tenant, and returns the decisions. Does not look up the dependencies.
 
-    Raises the Refused errors of a real POST, and LedgerUnavailable.
+    A conflict of the idempotency key and a reached limit are in the result. Raises the errors of `validate_request`,
+    Overloaded, and Transient.
     """
     request = validate_request(context, envelope, correlation_id)
     async with context.process.submissions.turn(normalise(envelope.tenant_id)):
@@ -28,7 +29,7 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
 
 
 async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
-    """Returns the verdicts of the quotas. Raises LimitReached, LedgerUnavailable."""
+    """Returns the decisions about the request. Raises Transient."""
     record, identity = plan_record(context, request, "job_dry_run", context.clock.now()), request.identity
     claim = await context.index.read_claim(record.job.tenant, identity.claim)
     if claim is None or is_expired(context, claim):
@@ -55,7 +56,10 @@ async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
 
 
 async def _preview_quota(context: Context, job: Job, *, new: bool) -> DryQuota:
-    """Returns the verdict of the quotas now: refused, waiting, or started. A duplicate is never refused (R17)."""
+    """Returns the verdict of the quotas now: refused, waiting, or started. A duplicate is never refused (R17).
+
+    Raises Contended, LedgerUnavailable.
+    """
     active, tenant_limit = await admissions.count_active(context, job.tenant)
     if not new:
         return DryQuota(verdict="ADMITTED", limit=None, tenant_limit=tenant_limit, tenant_active=active)

@@ -35,7 +35,7 @@ async def follow_end(
     step. Every step is idempotent. A fault after step 4 is logged, and the sweeper repeats the step when it clears the
     job.
 
-    Raises LedgerUnavailable, OrchestrationUnavailable.
+    Raises Contended, LedgerUnavailable, OrchestrationUnavailable.
     """
     job = stored.record.job
     # 1. Notify its orchestrations. First, because without ACTIVE no sweep would notify them (R12).
@@ -127,7 +127,7 @@ async def _close(context: Context, stored: Stored) -> bool:
     """Writes the index transaction of an ended job. Returns `True` if the transaction leaves a slot for a turn of the
     tenant.
 
-    Raises LedgerUnavailable.
+    Raises Contended, LedgerUnavailable.
     """
     job = stored.record.job
     return await context.index.close(

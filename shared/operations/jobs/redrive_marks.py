@@ -21,7 +21,7 @@ from shared.ports.ledger import Stored
 async def mark_unnamed(context: Context, orchestrations: Orchestrations, record: Record) -> None:
     """Marks the old job of a redrive or replay that was interrupted before the mark.
 
-    Raises LedgerUnavailable, OrchestrationUnavailable.
+    Raises Contended, LedgerUnavailable, OrchestrationUnavailable.
     """
     job, origin = record.job, Origin(cause_id="", actor="system", source="sweeper")
     named = job.redrive_of or job.replay_of
@@ -37,8 +37,8 @@ async def mark_unnamed(context: Context, orchestrations: Orchestrations, record:
 async def mark_replayed(
     context: Context, orchestrations: Orchestrations, original: Stored, replay: Job, origin: Origin
 ) -> None:
-    """Adds the event with the replay's id to the original job, once. Raises LedgerUnavailable,
-    OrchestrationUnavailable.
+    """Adds the event with the replay's id to the original job, once. Raises Contended,
+    LedgerUnavailable, OrchestrationUnavailable.
 
     Race purge: an original that is archived or purged in the meantime gets no event, and its replay runs.
     """
@@ -52,7 +52,7 @@ async def mark_replayed(
 async def mark_redriven(
     context: Context, orchestrations: Orchestrations, old: Stored, new_id: str, origin: Origin
 ) -> None:
-    """Writes the new job's id into the old job. Raises LedgerUnavailable, OrchestrationUnavailable.
+    """Writes the new job's id into the old job. Raises Contended, LedgerUnavailable, OrchestrationUnavailable.
 
     Race purge: an old job that is archived or purged in the meantime gets no mark, and its redrive runs.
     """
@@ -65,7 +65,7 @@ async def mark_redriven(
 async def end_letter(context: Context, job: Job, new_id: str, origin: Origin) -> None:
     """Ends the dead letter of a redriven job and closes its incident. A cancelled job has neither.
 
-    Raises LedgerUnavailable.
+    Raises Contended, LedgerUnavailable.
     """
     if job.status is not JobStatus.FAILED_FINAL:
         return

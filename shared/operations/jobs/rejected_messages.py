@@ -53,7 +53,7 @@ def _oldest(today: date) -> date:
 
 
 async def read_rejected(context: Context, id_: str) -> RejectedMessage:
-    """Returns the rejected message. Raises RejectedNotFound, LedgerUnavailable."""
+    """Returns the rejected message. Raises RejectedNotFound, DataLost, LedgerUnavailable."""
     try:
         day_partition(id_)
     except ValueError:
@@ -88,7 +88,7 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
 async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
     """Applies the message to its job, and returns the message marked as redriven. Idempotent.
 
-    Raises RejectedNotFound, StillNotApplicable, Transient.
+    Raises RejectedNotFound, StillNotApplicable, DataLost, Transient.
 
     If a process dies between the transition and the mark, the next call finds the transition by its cause and only
     marks the message. The slower of two concurrent calls does the same (Race rejected).

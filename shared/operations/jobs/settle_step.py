@@ -28,8 +28,8 @@ async def settle_step(
 ) -> Verdict:
     """Ends the attempt if its lease has expired. Returns the ledger's verdict in any case.
 
-    Race settle: a reply that arrives while the lanes are read takes precedence. Raises LedgerUnavailable, and
-    OrchestrationUnavailable if the job ended.
+    Race settle: a reply that arrives while the lanes are read takes precedence. Raises Contended, LedgerUnavailable,
+    and OrchestrationUnavailable if the job ended.
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)

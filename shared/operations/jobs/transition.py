@@ -43,7 +43,7 @@ async def transition(
     `maybe_repeated`: the occurrence may have been committed before. Then its EVENT is read first, since a second
     delivery can look new, also in another process (Race redelivery). For example, a late heartbeat restarts a lease.
 
-    Raises Contended after `MAX_TRIES` conflicts, LedgerUnavailable, and OrchestrationUnavailable.
+    Raises Contended after `MAX_TRIES` conflicts, JobVanished, LedgerUnavailable, and OrchestrationUnavailable.
     """
     job_id = stored.record.job.job_id
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
@@ -78,7 +78,7 @@ async def transition_recent(
     """Applies the occurrence to `recent`, the last commit of this process (`RecentJobs.recall`). Returns None if the
     occurrence does not change `recent`.
 
-    After None or Conflict, the caller reads the job and calls `transition`. Raises LedgerUnavailable,
+    After None or Conflict, the caller reads the job and calls `transition`. Raises Contended, LedgerUnavailable,
     OrchestrationUnavailable, and Conflict if `recent` is outdated (Race recent). After a Conflict, the occurrence may
     have been committed before.
     """
@@ -87,7 +87,7 @@ async def transition_recent(
 
 
 async def _commit(context: Context, before: Stored, outcome: Outcome, orchestrations: Orchestrations) -> Transitioned:
-    """Commits the outcome. Raises Conflict, LedgerUnavailable, OrchestrationUnavailable."""
+    """Commits the outcome. Raises Conflict, Contended, LedgerUnavailable, OrchestrationUnavailable."""
     # until the response arrives, the process does not know the state of the ledger
     context.process.recent_jobs.forget(before.record.job.job_id)
     stored = await context.ledger.commit(before, outcome.record, outcome.events)

@@ -27,8 +27,10 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
 
     The job counts as an active job, and uses tokens of its quotas' rates. The log of its tenant's quota gets an entry,
     and the job's event ADMITTED has the operator and the reason. If this process dies between the log entry and the
-    event, the event's actor is the system. Raises JobNotFound, JobArchived, JobTerminal, Transient, and
-    ControlNotPossible if the job is paused or waits for other jobs.
+    event, the event's actor is the system.
+
+    Raises JobNotFound, JobArchived, JobTerminal, ArchiveGone, ArchiveInvalid, Transient, and ControlNotPossible if the
+    job is paused or waits for other jobs.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:

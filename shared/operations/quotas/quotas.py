@@ -117,7 +117,8 @@ async def set_rule(
 async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rule_seq: int | None) -> Preview:
     """Returns the effect of `set_rule`, or with `patch` None the effect of `delete_rule`. Writes nothing.
 
-    Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
+    Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable, and BusUnavailable for a dispatch
+    limit.
     """
     await guards.check_rule(context, gate, patch or {})
     admission, directory = await read_admission(context, gate.tenant, also=gate)
@@ -268,7 +269,7 @@ async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) 
 
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
-    """Writes the change. Raises Contended, LedgerUnavailable, and errors of `alter`."""
+    """Writes the change. Raises TooManyRules, Contended, LedgerUnavailable, and errors of `alter`."""
     tried: list[tuple[Changed, LogEntry, AdmissionState]] = []
 
     async def act(stored: StoredAdmission, directory: Directory) -> Changed:

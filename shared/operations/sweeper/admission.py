@@ -109,7 +109,7 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
     """Compares a tenant's counts with its rows, and counts its jobs again if they differ, at most every ten minutes.
 
     A lasting difference comes from a process that did not know the tenant's quotas. `at_one_time`: this sweep read all
-    of the rows. Returns `True` if the tenant needs a turn. Raises Contended, LedgerUnavailable.
+    of the rows. Returns `True` if the tenant needs a turn. Raises Contended, BusUnavailable, LedgerUnavailable.
     """
     context, now = one.context, one.context.clock.now()
     if not (await read_directory(context)).concerns(tenant):
@@ -148,7 +148,7 @@ async def settle_before_sleep(context: Context, tenant: str) -> bool:
     """Returns `True` if a tenant without living jobs can sleep. If an ended job is still counted, takes a turn and
     returns `False`.
 
-    Raises LedgerUnavailable.
+    Raises Contended, LedgerUnavailable.
     """
     if not (await read_directory(context)).concerns(tenant) or not await context.admissions.list_freed(
         tenant, limit=1, unread=[]

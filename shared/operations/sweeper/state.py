@@ -38,8 +38,8 @@ class Pass:
     position: SweepPosition
     #: the stored position; None if its row cannot be read
     stored: SweepPosition | None
-    #: `True` for a sweep of the timer, and for a manual sweep if there is one sweeper; any other sweep writes no
-    #: position, usage rollup, minute or mark
+    #: `True` for a sweep of the timer; a manual sweep is over all tenants and skips the duties that several sweepers
+    #: share
     is_of_timer: bool
     #: `True` for the first sweep of an hour
     is_hourly: bool
