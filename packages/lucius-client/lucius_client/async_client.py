@@ -197,7 +197,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> AsyncIterator[dict[str, Any]]:
         """Lists signed pages of heads for a window, as plain JSON. Each page has an `envelope`. Raises NotFound if the
-        API signs no heads.
+        API signs no heads. Raises Conflicting if the window's heads are incomplete or no longer retained.
         """
         return self._iterate(
             series.Pages("/v1/audit/heads", {"tenant": tenant, "since": since, "until": until}, self._retries)
@@ -206,7 +206,9 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     def audit_anchors(
         self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """Lists pages of signed anchors, as plain JSON. Each page has `anchors`, one for each day."""
+        """Lists pages of signed anchors, as plain JSON. Each page has `anchors`. An anchor is for one UTC day. Default:
+        the last 31 days.
+        """
         return self._iterate(
             series.Pages("/v1/audit/anchors", {"tenant": tenant, "since": since, "until": until}, self._retries)
         )

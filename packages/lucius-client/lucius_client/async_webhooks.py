@@ -54,9 +54,9 @@ class AsyncWebhooks(ABC):
         `job_types` and `labels`, if given. `after` is the `sequence` of the last event to skip. If `after` is None, the
         webhook gets only new events.
 
-        Only operators of all tenants can pass `tenant`, here and to the other methods of webhooks. The same `key` with
-        the same arguments returns the same webhook with its secret, until the webhook is changed, rotated or deleted.
-        If `key` is None, the client sends a random key, for retries within this call.
+        Only callers of all tenants can name another `tenant`, here and in the other methods of webhooks. The same `key`
+        with the same arguments returns the same webhook with its secret, until the webhook is changed, rotated or
+        deleted. If `key` is None, the client sends a random key, for retries within this call.
         """
         lets_in = webhook_filter(types, job_types, labels)
         members = {"url": url, "format": format, "description": description, "filter": lets_in, "after": after}
@@ -98,7 +98,7 @@ class AsyncWebhooks(ABC):
         return await self._call(webhook_calls.rotate(hook_id, tenant))
 
     async def resume_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:
-        """Resumes a suspended webhook at the oldest waiting delivery."""
+        """Enables a suspended or disabled webhook, and sends its waiting deliveries now, oldest first."""
         return await self._call(webhook_calls.resume(hook_id, tenant))
 
     async def callback_secret(self, *, tenant: str | None = None) -> DefaultSecret:
@@ -118,7 +118,9 @@ class AsyncWebhooks(ABC):
     async def redeliver(
         self, hook_id: str, number: int, *, name: str | None = None, tenant: str | None = None
     ) -> Delivery:
-        """Sends an event again now. For a delivery to a callback URL, `name` is the name of the URL."""
+        """Sends an event again now. The attempt waits while the webhook is disabled, suspended or waits for a probe.
+        For a delivery to a callback URL, `name` is the name of the URL.
+        """
         return await self._call(webhook_calls.redeliver(hook_id, number, name, tenant))
 
     async def webhook_log(self, hook_id: str, *, tenant: str | None = None) -> list[HookLogEntry]:

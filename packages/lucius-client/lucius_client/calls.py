@@ -127,7 +127,7 @@ def audit_keys() -> Call[dict[str, Any]]:
 
 
 def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
-    """Controls a job. `verb` is cancel, pause or resume."""
+    """Controls a job. `verb` is cancel, pause, resume or admit."""
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
 
 

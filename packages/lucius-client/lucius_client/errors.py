@@ -34,7 +34,7 @@ class NotLucius(LuciusError):
 
 
 class WaitTimeout(LuciusError):
-    """The job did not end within the time limit of the call. The job continues."""
+    """The job did not end, or was not admitted, within the time limit of the call. The job continues."""
 
     def __init__(self, job: Job) -> None:
         #: last known state of the job
@@ -67,7 +67,7 @@ class ResultForbidden(ResultUnreadable):
 
 
 class StoreUnreachable(Unreachable):
-    """The store of a result does not respond."""
+    """The store of a result does not respond, or an artifact cannot be read from its store."""
 
 
 class Refused(LuciusError):
@@ -106,7 +106,7 @@ class Forbidden(Refused):
 
 
 class NotFound(Refused):
-    """The resource does not exist, or belongs to another tenant (HTTP 404)."""
+    """The resource does not exist, belongs to another tenant, or is disabled in the deployment (HTTP 404)."""
 
 
 class JobNotFound(NotFound):
@@ -124,7 +124,9 @@ class ProtocolUnknown(BadRequest):
 
 
 class CursorExpired(Refused):
-    """The events after the cursor are deleted (CURSOR_EXPIRED). Continue at `problem.earliest`."""
+    """The events after the cursor are deleted, or the cursor is from another feed (CURSOR_EXPIRED). Continue at
+    `problem.earliest`.
+    """
 
 
 class Conflicting(Refused):
@@ -140,11 +142,15 @@ class RuleChanged(Refused):
 
 
 class TooLarge(Refused):
-    """The request has more than 1 MiB or more than 1,000 lines (HTTP 413)."""
+    """The request has more than 1 MiB or more than 1,000 lines, or the parameters of a step are too large (HTTP
+    413).
+    """
 
 
 class LimitReached(Refused):
-    """A limit is reached (HTTP 429). `limit` names the limit. `retry_after_s` is the number of seconds to wait."""
+    """A limit is reached (HTTP 429). `limit` names the limit, or is None if a manual sweep is already running.
+    `retry_after_s` is the number of seconds to wait.
+    """
 
 
 class Unavailable(Refused):
@@ -152,7 +158,9 @@ class Unavailable(Refused):
 
 
 class Overloaded(Unavailable):
-    """The API has its maximum of submissions in progress (OVERLOADED). Retry after `retry_after_s` seconds."""
+    """The API has its maximum of submissions, redrives or webhook tests in progress (OVERLOADED). Retry after
+    `retry_after_s` seconds.
+    """
 
 
 class ServerFault(Refused):

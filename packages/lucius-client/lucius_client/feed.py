@@ -30,7 +30,9 @@ class Which(TypedDict, total=False):
     `cursor_file` stores the position. `after` is a cursor, `earliest` or `latest`, and overrides the stored position.
     Default: the first retained event. If `follow` is False, the events stop at the last event of the feed.
 
-    `tenant_id` is for operators of all tenants. `types` are names such as `job.completed`. `label` is `key:value`.
+    `tenant_id` defaults to the caller's tenant. Callers without a tenant must set `tenant_id`. `types` are names such
+    as `job.completed`. `label` is `key:value`.
+
     `terminal` selects only events that end a job.
     """
 
@@ -48,9 +50,11 @@ class Which(TypedDict, total=False):
 def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
     """Yields the events of a tenant in the order of the feed. `Which` has the arguments.
 
-    Stores the position after the caller has consumed the events before the position. Raises CursorExpired if the events
-    after the position are deleted. The caller can then continue at `problem.earliest`. Raises OSError and
+    Stores the position after the caller has consumed the events before the position. Raises OSError and
     UnicodeDecodeError for an unusable cursor file, and ValueError if `types` is empty.
+
+    Raises CursorExpired if the events after the position are deleted, or if the position is from another feed. The
+    caller can then continue at `problem.earliest`.
     """
     yield from client._iterate(Feed(which, client._retries))
 
@@ -91,7 +95,7 @@ class Feed(Series[PublicEvent]):
         self._retries = retries
         self._clock = clock
         self._keeps = keeps
-        #: a value that names the start, until the first response has the cursor for it
+        #: `False` until the first response, while `_after` can be `earliest` or `latest`
         self._has_cursor = False
         self.more = True
 

@@ -77,13 +77,15 @@ class Governance(ABC):
         return self._call(calls.start_bulk(action, words, reason=reason, key=key))
 
     def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
-        """Returns the jobs that match the filter of a bulk operation now. Writes nothing."""
+        """Returns the number of jobs that match the filter now, at most 1,000, and up to 20 of these jobs. Writes
+        nothing.
+        """
         return self._call(calls.preview_bulk(action, words))
 
     def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
         """Returns a bulk operation with its counts.
 
-        Only operators of all tenants can pass `tenant`, here and to the other methods of bulk operations.
+        Only callers of all tenants can name another `tenant`, here and in the other methods of bulk operations.
         """
         return self._call(calls.bulk(bulk_id, tenant))
 
@@ -110,15 +112,15 @@ class Governance(ABC):
         return self._call(tenant_calls.purge(tenant, reason))
 
     def preview_purge(self, tenant: str) -> PurgePreview:
-        """Returns the number of jobs that a purge deletes, and the number of jobs that have not ended. Deletes
-        nothing.
+        """Returns the number of jobs that a purge deletes, and the number of jobs that have not ended. Each number is
+        at most 1,000. Deletes nothing.
         """
         return self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Quota]:
         """Lists the quotas of a tenant. The tenant's own quotas come first.
 
-        If `tenant` is None, lists the quotas of the token's tenant. For operators of all tenants, None means all
+        If `tenant` is None, lists the quotas of the token's tenant. For callers who see all tenants, None means all
         tenants.
         """
         return self._iterate(series.quotas(tenant, limit, self._retries))
@@ -151,7 +153,8 @@ class Governance(ABC):
         return self._call(quota_calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
 
     def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
-        """Deletes the limits of a quota. The limits for every tenant are then in effect.
+        """Deletes the limits of a quota. The limits for every tenant, or the limits in the app's settings, are then in
+        effect. A hold or throttle stays.
 
         Raises RuleChanged as `set_quota` does.
         """

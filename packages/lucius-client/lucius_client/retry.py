@@ -23,9 +23,10 @@ class Retries:
 
     #: maximum number of requests; 1: no repetition
     attempts: int = 5
-    #: upper bound of the first wait, in seconds
+    #: upper bound of the random part of the first wait, in seconds
     first_s: float = 0.5
-    #: upper bound of each wait, in seconds; if `Retry-After` is longer, the error is raised immediately
+    #: upper bound of the random part of each wait, in seconds; if `Retry-After` is longer, the error is raised
+    #: immediately
     longest_s: float = 60.0
     #: returns a number from 0 to 1
     random: Callable[[], float] = random.random

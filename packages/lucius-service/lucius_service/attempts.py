@@ -59,7 +59,8 @@ class Attempt:
     """An attempt in flight in this process, and the `Watch` of the attempt's work."""
 
     directive: Directive
-    #: set once the RESULT is published or the attempt is abandoned; only then its messages are settled
+    #: set once the RESULT is published, or the attempt is abandoned or replaced by a newer one; only then its messages
+    #: are settled
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     #: `True` if the shutdown came before the work began; its messages are abandoned, so that another process receives
     #: them

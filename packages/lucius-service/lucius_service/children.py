@@ -153,7 +153,9 @@ class ChildWorker:
         self._replacing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Starts the children. Raises SettingsError if a child's step cannot be prepared."""
+        """Starts the children. Raises SettingsError if a child's step cannot be prepared, or if the system has no Unix
+        sockets.
+        """
         if not hasattr(socket, "AF_UNIX"):
             raise SettingsError('isolation = "process" needs a system with Unix sockets')
         await asyncio.gather(*(self._add() for _ in range(self._size)))

@@ -94,7 +94,11 @@ class DirectiveRefused(Exception):
 
 
 def read_directive(body: bytes, step_type: str, lanes: int) -> Directive:
-    """Parses the body of a message. Raises DirectiveRefused, which names the invalid field and not its content."""
+    """Parses the body of a message. `step_type` is in upper case. `lanes` is the number of lanes.
+
+    Raises DirectiveRefused for an invalid body, another step type, or a lane that does not exist. The error of an
+    invalid body names the first invalid field, without its content.
+    """
     try:
         directive = Directive.model_validate_json(body)
     except ValidationError as error:

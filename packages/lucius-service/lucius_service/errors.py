@@ -8,7 +8,7 @@ full exception.
 
 from __future__ import annotations
 
-#: the input is not a blob of the configured account
+#: a reference does not name a blob of the configured account, or belongs to another tenant
 REF_UNSUPPORTED = "REF_UNSUPPORTED"
 INPUT_NOT_FOUND = "INPUT_NOT_FOUND"
 INPUT_EMPTY = "INPUT_EMPTY"

@@ -1,7 +1,7 @@
 """The copy of a result at the caller's `output_ref`, and the stored RESULT of an ended attempt.
 
-A step writes into the workspace. The storage account deletes a blob of the workspace `LUCIUS_WORKSPACE_DAYS` after the
-last write.
+A step writes into the workspace. The storage account deletes a blob of the workspace `LUCIUS_WORKSPACE_DAYS` days after
+the last write.
 
 The result of a directive with `final` is the job's result, and the SDK copies this result to
 `{output_ref}/{jobId}/{name}`. `name` is the result's path below `workspace_ref`, so every attempt of the step writes
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 #: metadata of a result's blob with the RESULT, percent-encoded except these characters, since metadata is ASCII
 _RESULT, _PLAIN = "lucius_result", '"{}[],:/'
-#: maximum characters there: Azure allows 8 KiB in all, and aiohttp reads no longer header than that
+#: maximum characters of this metadata: Azure allows 8 KiB in all, and aiohttp reads headers of at most this size
 _MAX_METADATA = 6_000
 
 

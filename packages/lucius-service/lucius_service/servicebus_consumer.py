@@ -68,7 +68,11 @@ class LaneConsumer:
         self.open = asyncio.Event()
 
     async def serve(self, stopping: asyncio.Event) -> None:
-        """Serves until `stopping` is set and every message is settled. Stops immediately if cancelled."""
+        """Serves until `stopping` is set and every message is settled. Stops immediately if cancelled.
+
+        If the connection is lost after `stopping` is set, returns without settling. Service Bus then delivers the
+        messages again.
+        """
         failures = 0
         while not stopping.is_set() or self._held:
             try:

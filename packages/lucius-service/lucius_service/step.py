@@ -117,7 +117,7 @@ def _digest(data: bytes) -> str:
 class Outcome:
     """The result of a successful step."""
 
-    #: URI of the artifact that the next step reads
+    #: URI of the result's blob, which the next step reads
     result_ref: str
     #: a few numbers about the work, for people
     metrics: dict[str, Any] = field(default_factory=dict)

@@ -136,7 +136,7 @@ class Chaos:
     log has each fault.
     """
 
-    #: number of works with each fault, out of 100
+    #: percentage of executions with each fault
     FAULTS = (("delay", 20), ("fail", 15), ("duplicate", 10), ("crash", 5))
 
     def __init__(self, step: Step, seed: int, *, longest_delay_s: float = 2.0) -> None:

@@ -1,7 +1,8 @@
 """The spans of a service: children of the directive's `traceparent`. Each reply has the context of its own span.
 
-Spans are exported to `APPLICATIONINSIGHTS_CONNECTION_STRING`, else to `OTEL_EXPORTER_OTLP_ENDPOINT`. If neither is set,
-no SDK is loaded and a reply has the context of the directive.
+Spans are exported to `APPLICATIONINSIGHTS_CONNECTION_STRING`, else to `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or
+`OTEL_EXPORTER_OTLP_ENDPOINT`. If none of them is set, or `OTEL_SDK_DISABLED` is `true`, no SDK is loaded and a reply
+has the context of the directive.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class Workspace:
         self._max_input_bytes = max_input_bytes
 
     def read(self, uri: str, tenant_id: str | None = None) -> Document:
-        """Reads a blob. Raises FailedFinal if the blob is missing, empty or larger than `max_input_bytes`. Raises
-        FailedRetry if storage does not respond.
+        """Reads a blob. Raises FailedFinal if the blob is missing, empty, larger than `max_input_bytes` or in another
+        account. Raises FailedRetry if storage does not respond.
 
         With `tenant_id`, results of other tenants raise FailedFinal. If `tenant_id` is None, reads any blob.
         """

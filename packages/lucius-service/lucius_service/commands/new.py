@@ -24,7 +24,7 @@ _STEP_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
 
 class NotMade(Exception):
-    """No service was created, and no file was written. The message is one line."""
+    """The service was not created. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class Made:
 
 
 def make(name: str, step_type: str, folder: Path) -> Made:
-    """Writes the files of a service. Raises NotMade if the name or the step type is invalid or exists."""
+    """Writes the files of a service. Raises NotMade if the name or the step type is invalid or exists, or if a file
+    cannot be read or written.
+    """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise NotMade(
             f"{name!r} is not a valid name; use 1 to 40 of a-z, 0-9 and _, a letter first, and no Python keyword"

@@ -49,7 +49,7 @@ class Options:
     blob: str = field(repr=False)
     #: fields of a directive, including `input_ref` and `payload`; ids and references are replaced
     sample: Json
-    #: fields for work that takes a few seconds; if None, checks that need it are skipped
+    #: fields for work that takes more than twice `cadence_s`; if None, checks that need it are skipped
     slow: Json | None = None
     #: command that starts the service; if None, checks that stop the service are skipped
     command: str | None = None

@@ -302,7 +302,7 @@ async def newer_attempt(bench: Bench) -> None:
 
 
 async def killed(bench: Bench) -> None:
-    """Checks that after SIGKILL during the work another process gets the directive and sends one RESULT."""
+    """Checks that after SIGKILL during the work another process gets the directive and sends a RESULT."""
     directive = bench.directive(slow=True)
     await bench.send(directive)
     if await bench.reply(directive, "ACK") is None:
