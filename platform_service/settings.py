@@ -58,7 +58,7 @@ def read_pack_python(environ: Mapping[str, str]) -> str:
     """Returns the Python that runs packs: `LUCIUS_PACK_PYTHON`, else the runner's own Python, else the system's Python.
 
     If each run has its own user, that user must be able to execute the Python, which excludes a Python in a home
-    folder. Raises SettingsError if `LUCIUS_PACK_PYTHON` does not exist.
+    folder. Raises SettingsError if `LUCIUS_PACK_PYTHON` is not an executable file.
     """
     named = environ.get("LUCIUS_PACK_PYTHON", "").strip()
     if named and not os.access(named, os.X_OK):

@@ -11,7 +11,8 @@ from itertools import pairwise
 from platform_service.embedding.source_text import TextPage
 from platform_service.embedding.structure import header, is_heading, is_laid_out, is_row
 
-#: A line of at least this share of the page's long lines was broken at the margin and continues in the next line.
+#: A line of at least this share of the length of the page's long lines was broken at the margin. It continues in the
+#: next line.
 FULL_LINE_SHARE = 0.75
 #: minimum characters of a full line; shorter lines (addresses, signatures) are not broken at a margin
 MIN_FULL_LINE = 20
@@ -49,10 +50,10 @@ class _Unit:
 def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list[Passage]:
     """Splits pages into passages of up to `chunk_size` characters.
 
-    A passage begins with the last sentences of the previous passage, and with the heading above. The repeated sentences
-    have at most `overlap` characters, and at most half a passage. A heading, and the first row of a table, is in the
-    passage of the next text. Every sentence is in at least one passage, and is cut only if the sentence is longer than
-    a passage.
+    A passage begins with the heading above and the last sentences of the previous passage of its page, if they fit. The
+    repeated text has at most `overlap` characters, and at most half of `chunk_size`. A heading, and the first row of a
+    table, is in the passage of the next text. Every sentence is in at least one passage, and is cut only if the
+    sentence is longer than a passage.
     """
     passages: list[Passage] = []
     max_repeated = min(overlap, chunk_size // 2)

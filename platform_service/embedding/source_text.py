@@ -50,7 +50,9 @@ def replace_surrogates(text: Any) -> str:
 
 
 def read_text(data: bytes) -> list[TextPage]:
-    """Returns the pages that have text, at least one page. Raises FailedFinal if no page has text."""
+    """Returns the pages that have text, at least one page. Raises FailedFinal if no page has text, or if the input is
+    not a supported text.
+    """
     value = read_json(data)
     if value is not None and value.get("format") == TEXT_FORMAT:
         try:

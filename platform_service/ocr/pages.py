@@ -1,7 +1,7 @@
 """Pages of a PDF or an image file, for the recogniser. Callers must read in one thread of a process at a time.
 
-The text of a PDF page comes from its text layer. A PDF page without a text layer is rendered. PNG and JPEG have one
-page, and TIFF can have more.
+The text of a PDF page comes from its text layer. A PDF page is rendered if its text layer has fewer than `MIN_LETTERS`
+letters and digits, or if the caller requests recognition. PNG and JPEG have one page, and TIFF can have more.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class RunLog:
         self._thread.start()
 
     def finish(self, within_s: float) -> bool:
-        """Waits for the thread, whose output no longer has a writer.
+        """Waits at most `within_s` seconds for the thread, whose output no longer has a writer.
 
         Returns `False` if the thread has not ended and still reads.
         """

@@ -23,8 +23,9 @@ def answer(
 ) -> dict[str, Any]:
     """Returns an item of `answers` in `sis/result.json`: `{answer, score, method, citation, passages}`.
 
-    If no answer reaches `min_score`, `answer` and `citation` are None, and `passages` has the nearest passages. Raises
-    StepFailed if the model endpoint fails.
+    `passages` has the `top_k` nearest passages. If `model` is None and no answer reaches `min_score`, `answer` and
+    `citation` are None. With a model, they are None if the model gives no answer. Raises StepFailed if the model
+    endpoint fails.
     """
     passages = retrieval.passages(question, top_k)
     best = retrieval.candidates(question, passages)[0]

@@ -53,7 +53,7 @@ class _Asked:
     rarity: Rarity
     #: stems of the question's nouns and names that the document lacks, with those of similar words in the passages
     absent: dict[str, frozenset[str]]
-    #: whether the document lacks a name or a code of the question
+    #: `True` if the document lacks a name or a code of the question
     lacks_name: bool
 
 

@@ -13,11 +13,11 @@ from platform_service.sis.words import Rarity, stems
 class ReadRow:
     """A row, and its fit to one question."""
 
-    #: whether the question says all words of a cell, or only words that are in the row or above it
+    #: `True` if the question has all words of a cell, or only words that are in the row or above it
     is_named: bool
-    #: 0 to 1: how much of the heading of another cell the question says
+    #: share of the heading of another cell that the question has, 0 to 1
     asked: float
-    #: factor up to 1: whether another cell has what the question asks for
+    #: factor up to 1: the fit of another cell to the kind of answer that the question asks for
     fit: float
     #: the named and the asked cell; all cells if the question asks for none in particular
     text: str

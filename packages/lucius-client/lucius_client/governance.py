@@ -118,7 +118,7 @@ class Governance(ABC):
         return self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Quota]:
-        """Lists the quotas of a tenant. The tenant's own quotas come first.
+        """Lists the quotas of a tenant. The tenant's own quota comes first.
 
         If `tenant` is None, lists the quotas of the token's tenant. For callers who see all tenants, None means all
         tenants.

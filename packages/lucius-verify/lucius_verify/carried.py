@@ -11,7 +11,9 @@ _PLACES = (_HERE / "carried", _HERE.parents[2])
 
 
 def has_rules() -> bool:
-    """Makes `shared.core` of this package importable. Returns `False` if `shared.core` is missing."""
+    """Makes `shared.core` of this package importable. Returns `False` if `shared.core` is missing, or if another
+    package `shared` is already imported.
+    """
     for place in _PLACES:
         if (place / "shared" / "core" / "jobs" / "decide.py").is_file():
             loaded = getattr(sys.modules.get("shared"), "__file__", None)

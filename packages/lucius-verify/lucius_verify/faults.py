@@ -38,6 +38,8 @@ class Unreadable(Exception):
 
 
 def visible(text: str) -> str:
-    """Returns text from an untrusted file as one line without characters that control a terminal."""
+    """Returns text from an untrusted file as one line without characters that control a terminal. Cuts the line at 300
+    characters.
+    """
     shown = _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     return shown if len(shown) <= _MAX_TEXT else f"{shown[: _MAX_TEXT - 3]}..."

@@ -17,7 +17,7 @@ Row = dict[str, Json]
 MAX_DEPTH = 64
 #: largest integer that every JSON parser reads exactly; others read a larger one as a double (RFC 7493, section 2.2)
 _EXACT = 2**53 - 1
-#: maximum digits of an integer: Python's own limit is higher, and no double has more
+#: maximum characters of an integer, so that it is within the range of doubles; Python's own limit is higher
 _MAX_DIGITS = 308
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 
@@ -43,7 +43,7 @@ def parse_object(text: bytes, file: str, row: int | None = None) -> Row:
 
 
 def canonical(value: Json) -> bytes:
-    """Returns the canonical JSON (RFC 8785). An integer above 2^53 becomes the nearest double."""
+    """Returns the canonical JSON (RFC 8785). An integer whose magnitude exceeds 2^53 - 1 becomes the nearest double."""
     return rfc8785.dumps(_with_doubles(value))
 
 

@@ -15,7 +15,8 @@ class Verdict(IntEnum):
     VERIFIED = 0
     #: a link is broken, or the file cannot be read
     BROKEN = 2
-    #: every link holds, but the signatures are by a key that the user has not named
+    #: no link is broken, but a key that the user has not named signed the bundle, or the user named a key and nothing
+    #: is signed
     UNKNOWN_KEY = 3
 
 
@@ -60,7 +61,7 @@ class Report:
     levels: dict[int, Level] = field(default_factory=lambda: {number: Level(number) for number in NAMES})
     jobs: int = 0
     events: int = 0
-    #: ids of keys with valid signatures, and those of them that the user named
+    #: ids of keys with valid signatures, and those of them that the user did not name
     signed_by: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)
     #: `True` if the user named keys, and nothing is signed

@@ -81,7 +81,7 @@ class Tarball:
         self._raw.close()
 
     def members(self) -> Iterator[str]:
-        """Yields the name of each member while `chunks` and `rows` read that member."""
+        """Yields the name of each member. Until the next name, `chunks`, `rows` and `whole` read that member."""
         last = (-1, "")
         for count in range(MAX_MEMBERS + 1):
             for _ in self.chunks():

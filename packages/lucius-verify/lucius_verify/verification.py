@@ -37,7 +37,8 @@ def verify(path: Path, *, job: str | None = None, keys: Iterable[str] = (), head
     """Verifies a bundle, or the bundle of one job.
 
     `job` limits levels 2 and 3 to one job. `keys` are files with public keys, or key ids, that the user trusts. `head`
-    is the hash that the job's last event must have, from a separate record. Raises ValueError for an invalid option.
+    is the hash that the job's last event must have, from a separate record. Raises ValueError for an invalid option, or
+    if the file cannot be opened.
     """
     known = Keys(keys)
     try:

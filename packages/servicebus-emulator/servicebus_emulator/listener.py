@@ -32,8 +32,8 @@ class Listener:
         self._socket: socket.socket | None = None
 
     async def open(self, host: str, port: int) -> int:
-        """Starts to listen. Returns the port, which is a free port if `port` is 0. Raises ListenError if the port is in
-        use.
+        """Starts to listen. Returns the port, which is a free port if `port` is 0. Raises ListenError if the address
+        cannot be used, for example because the port is in use.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:

@@ -25,7 +25,7 @@ from servicebus_emulator.sas import SasKey
 log = logging.getLogger(__name__)
 
 CONTAINER_ID = "lucius-service-bus-emulator"
-#: maximum unsent bytes of a receiver that gets messages
+#: bytes in a transport's buffer above which its client gets no more messages
 WRITE_LIMIT_BYTES = 4 * 1024 * 1024
 
 

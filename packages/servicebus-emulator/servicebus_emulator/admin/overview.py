@@ -25,8 +25,8 @@ td.dead { color: #c33; color: light-dark(#b22, #f77); font-weight: 600; }
 def counts(broker: Broker) -> dict[str, dict[str, int]]:
     """Returns counts of every queue and subscription by path.
 
-    `active` includes locked messages. `enqueued` is the last sequence number, which is the number of all messages so
-    far.
+    `active` includes locked messages. `enqueued` is the last sequence number. A scheduled message uses a second number
+    when it is enqueued.
     """
     counts_by_path = {}
     for destination in broker.destinations.values():
@@ -55,7 +55,7 @@ def metrics(broker: Broker, connections: int) -> str:
         label = _label(path)
         lines += [f'lucius_bus_messages{{entity="{label}",state="{state}"}} {entry[state]}' for state in _STATES]
     lines += [
-        "# HELP lucius_bus_enqueued_total Number of accepted messages.",
+        "# HELP lucius_bus_enqueued_total Number of accepted messages. A delivered scheduled message counts twice.",
         "# TYPE lucius_bus_enqueued_total counter",
     ]
     lines += [

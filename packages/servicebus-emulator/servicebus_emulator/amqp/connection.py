@@ -51,7 +51,7 @@ _MIN_FRAME_BYTES = 512
 SASL_MECHANISMS = ("MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL")
 _SASL_OK, _SASL_AUTH_FAILED = 0, 1
 
-#: gets the mechanism and the initial response; returns whether the peer may continue
+#: gets the mechanism and the initial response; returns `True` if the peer may continue
 Authenticate = Callable[[str, bytes], bool]
 
 
@@ -78,7 +78,7 @@ class Connection:
         self.sessions: dict[int, Session] = {}
         self.remote_max_frame_bytes = _MIN_FRAME_BYTES
         self.remote_container_id = ""
-        #: interval at which the peer expects a frame; 0: it expects none
+        #: interval of heartbeats, half of the peer's idle timeout; 0: the peer expects none
         self.heartbeat_every_ms = 0
         #: bytes of output that are not taken yet, and of transfers that wait for the peer's session window
         self.unsent_bytes = 0

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 
 class AmqpError(Exception):
-    """The peer broke the protocol. The server closes the connection with `condition`."""
+    """The peer broke the protocol. The server closes the connection with `condition`. A SessionError ends only the
+    session.
+    """
 
     condition = "amqp:internal-error"
 

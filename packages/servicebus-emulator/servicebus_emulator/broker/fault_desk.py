@@ -1,7 +1,8 @@
 """Faults of messages, by lane, entity, step type and tenant, decided by a seed.
 
 A rule counts its matching messages at each entity. The seed, the rule, the entity and n alone determine a strike on the
-n-th matching message. The same seed, rules and messages give the same faults again, at any times.
+n-th matching message, until the rule reaches its `count`. The same seed, rules and messages give the same faults again,
+at any times.
 
 | fault | effect on a message that a client sends |
 |---|---|

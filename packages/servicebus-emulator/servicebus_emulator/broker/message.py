@@ -88,7 +88,7 @@ class Message:
     #: time when it expires; None if never. A locked message expires when its lock ends
     expires_at_ms: int | None = None
     state: MessageState = MessageState.ACTIVE
-    #: failed deliveries: abandoned, or the lock expired
+    #: failed deliveries: abandoned or deferred, or the lock expired
     delivery_count: int = 0
     scheduled_at_ms: int | None = None
     #: entity in which it was dead-lettered, if it was forwarded from there

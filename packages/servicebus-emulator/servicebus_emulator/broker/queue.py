@@ -387,7 +387,7 @@ class MessageQueue(EntityMessages):
         return messages
 
     def counts(self) -> dict[str, int]:
-        """Returns counts by state. `active` includes locked messages. `enqueued` counts all messages so far."""
+        """Returns counts by state. `active` includes locked messages. `enqueued` is the last sequence number."""
         deferred = sum(message.state is MessageState.DEFERRED for message in self._messages.values())
         return {
             "active": len(self._messages) - deferred,

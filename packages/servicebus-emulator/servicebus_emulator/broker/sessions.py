@@ -53,7 +53,9 @@ class Waiter:
 
 
 class SessionQueue(MessageQueue):
-    """A queue with sessions. A consumer calls `attach` with its session, not `request_messages`."""
+    """A queue with sessions. A consumer calls `attach` with its session, not `request_messages`. Methods with an
+    unknown `token` raise SessionLockLost.
+    """
 
     def __init__(
         self,

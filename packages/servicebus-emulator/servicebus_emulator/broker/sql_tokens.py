@@ -34,16 +34,18 @@ class InvalidExpression(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    #: `keyword`, `name`, `value`, `parameter`, `symbol` or `end`.
     """A token and its position in the text."""
 
+    #: `keyword`, `name`, `value`, `parameter`, `symbol` or `end`
     kind: str
     value: Any
     position: int
 
 
 def tokenize(text: str) -> list[Token]:
-    """Returns all tokens and an `end`. Raises InvalidExpression for characters that start no token."""
+    """Returns all tokens and an `end`. Raises InvalidExpression for characters that start no token, or for a text of
+    more than 1,024 characters.
+    """
     if len(text) > MAX_EXPRESSION_CHARS:
         raise InvalidExpression(f"The expression is longer than {MAX_EXPRESSION_CHARS} characters.")
     tokens = []

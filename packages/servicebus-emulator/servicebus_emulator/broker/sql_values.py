@@ -53,7 +53,7 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def compare(operator: str, left: Any, right: Any) -> bool | None:
-    """Compares values of one kind. Values of different kinds are unknown."""
+    """Compares values of one kind. Values of different kinds are unknown, except a UUID and the text of a UUID."""
     if left is None or right is None:
         return None
     if _kind(left) != _kind(right):

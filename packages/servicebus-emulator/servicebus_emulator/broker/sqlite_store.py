@@ -1,7 +1,7 @@
 """The store on disk: one SQLite file in write-ahead mode.
 
 Changes wait in memory until `commit` writes them in one transaction. A burst of messages costs one commit, and a
-message that is sent and completed in between costs no write. With `synchronous=NORMAL`, commits survive the end of the
+message that is sent and completed in between costs no row. With `synchronous=NORMAL`, commits survive the end of the
 process, but a power cut may lose the last commits.
 
 More frequent changes are written to a second file, which is the journal (module `journal`). Entities are stored by

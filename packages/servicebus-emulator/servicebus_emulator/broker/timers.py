@@ -41,7 +41,8 @@ class Timers:
         return timer
 
     def count_cancelled(self) -> None:
-        """Counts a cancelled timer. Cleans up the heap when more than half of its timers are cancelled.
+        """Counts a cancelled timer. Cleans up the heap when more than 1,024 of its timers, and more than half of them,
+        are cancelled.
 
         Most locks are settled before they expire.
         """

@@ -48,7 +48,9 @@ class Subscription:
         return selection
 
     def take(self, content: Content, selection: Selection, origin: Origin) -> None:
-        """Enqueues the selected copies. Dead-letters the message if a rule failed."""
+        """Enqueues the selected copies. Dead-letters the message if a rule failed, unless the subscription disables
+        this.
+        """
         for copy in selection.copies:
             self.queue.enqueue(copy, origin)
         if selection.failure is not None and self.queue.description.dead_lettering_on_filter_error:
