@@ -1,7 +1,7 @@
 """Compares two histories of a job by type, state, attempt and cause of their events.
 
 Times, ids, leases, digests and texts are not compared, nor are events of LUCIUS's own environment. A tape has no
-quotas, dispatch limits, outages and restarts of instances. Parallel steps are compared one by one, because the order of
+quotas, dispatch limits, outages or restarts of instances. Parallel steps are compared one by one, because the order of
 their events is random.
 """
 
@@ -121,5 +121,5 @@ def _seen(event: Row, *, with_job: bool) -> Seen:
 
 
 def _admitted(status: str | None) -> str | None:
-    """Returns the events from the job's admission on, if it waited for a quota."""
+    """Returns QUEUED for THROTTLED, and any other status unchanged, since a played job waits for no quota."""
     return JobStatus.QUEUED.value if status == JobStatus.THROTTLED.value else status

@@ -123,7 +123,7 @@ class Durable:
         return self.engine.reports.waiting_for(instance_id)
 
     def hung(self) -> list[str]:
-        """Returns the orchestrations that never end in Azure."""
+        """Returns the orchestrations that never end in Azure, or that still hang here, each with the reason."""
         self._note_stalls()
         return self.stalls
 

@@ -110,5 +110,7 @@ class RecordedLanes:
 
 
 def moment(recorded: datetime, sent: datetime, recorded_sent: datetime) -> datetime:
-    """Returns the recorded time of a reply, shifted if its attempt was sent at another time."""
+    """Returns the recorded time of a reply. Shifts the time if the attempt was sent more than MAX_LATENESS earlier or
+    later than recorded.
+    """
     return recorded if abs(sent - recorded_sent) <= MAX_LATENESS else sent + (recorded - recorded_sent)

@@ -152,7 +152,7 @@ def instant(text: str) -> datetime:
 
 
 def record(histories: Iterable[History]) -> list[RecordedJob]:
-    """Returns the jobs in the order of their start. Raises TapeError."""
+    """Returns the jobs in the order of their creation. Raises TapeError."""
     found: list[History] = []
     for history in histories:
         if history.withheld or any("data" not in event for event in history.events):

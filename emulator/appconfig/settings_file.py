@@ -28,7 +28,7 @@ class KeyValue:
 
 class SettingsFile:
     """The settings of a file. Reads a changed file again. If the changed file is invalid, keeps the last valid
-    content.
+    content. The constructor raises SettingsFileError for an invalid file.
     """
 
     def __init__(self, path: Path) -> None:

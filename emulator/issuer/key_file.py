@@ -41,7 +41,7 @@ class KeyFile:
         return self._keys[0]
 
     def rotate(self) -> str:
-        """Creates a new signing key and returns its id. Earlier keys stay published."""
+        """Creates a new signing key and returns its id. The two previous keys stay published. Raises KeyFileError."""
         kid = f"local-{secrets.token_hex(6)}"
         self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_MAX_KEYS]
         written = self._path.with_suffix(".new")

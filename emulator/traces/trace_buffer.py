@@ -51,7 +51,9 @@ class Trace:
 
     @property
     def root(self) -> Span:
-        """Returns the earliest span whose parent is not in the trace, or None if the trace has no such span."""
+        """Returns the earliest span whose parent is not in the trace. If each span has its parent there, returns the
+        earliest span.
+        """
         orphans = [span for span in self.spans if span.parent_id not in self._spans]
         return min(orphans or self.spans, key=lambda span: span.start_ns)
 

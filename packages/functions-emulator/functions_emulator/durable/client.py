@@ -44,7 +44,8 @@ class Client:
         """Starts an orchestration and returns its id.
 
         The orchestration replaces a finished instance with that id. A live instance with that id raises
-        `InstanceExistsError`. `input_text` is the JSON text as the client posted it.
+        `InstanceExistsError`, unless `replace_running` is `True`. `input_text` is the JSON text as the client posted
+        it.
 
         Any name and id are accepted, as by HandleStartOrchestratorRequestAsync in HttpApiHandler.cs of the extension.
         An instance of an unknown orchestrator fails in its first episode.
@@ -79,8 +80,9 @@ class Client:
     def restart(self, instance_id: str, *, with_new_id: bool) -> str:
         """Starts the same function with the same input again and returns the id.
 
-        Raises `FunctionNotFoundError`. Raises `InvalidInstanceIdError` for an id that only a start accepts
-        (StartNewAsync in DurableClient.cs of the extension).
+        Raises `FunctionNotFoundError`. With the same id, raises `InstanceExistsError` for a live instance, and
+        `InvalidInstanceIdError` for an id that only a start accepts (StartNewAsync in DurableClient.cs of the
+        extension).
         """
         old = self._existing(instance_id)
         self._engine.catalog.resolve("orchestrator", old.name)

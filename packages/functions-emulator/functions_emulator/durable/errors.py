@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class DurableError(Exception):
-    """a durable operation was refused"""
+    """A durable operation was refused."""
 
 
 class FunctionNotFoundError(DurableError):
-    """the function of that kind and name is unknown"""
+    """The app has no function of this kind and name."""
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
         self.kind, self.name, self.known = kind, name, known
@@ -22,7 +22,7 @@ class FunctionNotFoundError(DurableError):
 
 
 class InstanceExistsError(DurableError):
-    """an instance with that id has not ended"""
+    """An instance with this id has not ended."""
 
     def __init__(self, instance_id: str, status: str) -> None:
         self.instance_id = instance_id
@@ -31,7 +31,7 @@ class InstanceExistsError(DurableError):
 
 
 class InstanceNotFoundError(DurableError):
-    """the instance id is unknown"""
+    """No instance has this id."""
 
     def __init__(self, instance_id: str) -> None:
         self.instance_id = instance_id
@@ -39,7 +39,7 @@ class InstanceNotFoundError(DurableError):
 
 
 class InstanceGoneError(DurableError):
-    """the instance has ended"""
+    """The instance has ended."""
 
     def __init__(self, instance_id: str, status: str) -> None:
         self.instance_id = instance_id
@@ -47,8 +47,8 @@ class InstanceGoneError(DurableError):
 
 
 class WrongStatusError(DurableError):
-    """the status of the instance does not allow the operation"""
+    """The status of the instance does not allow the operation."""
 
 
 class InvalidInstanceIdError(DurableError):
-    """an instance id must not start with @, or contain / \\ # ? or control characters"""
+    """The instance id starts with @, or contains / \\ # ? or a control character."""

@@ -86,7 +86,7 @@ class Instance:
     created_at: datetime
     updated_at: datetime
     parent: Parent | None
-    #: JSON text of `Reports`: the waits of the instance, and whether it hangs, for the next process
+    #: JSON text of `Reports` for the next process: the waits of the instance, and its stall, if any
     note: str | None = None
 
 

@@ -69,7 +69,9 @@ class ApiRequest:
 
     @property
     def wait_s(self) -> tuple[float, float] | None:
-        """Returns `timeout` and `pollingInterval`, in seconds, of a start or restart that waits for the result."""
+        """Returns `timeout` and `pollingInterval`, in seconds, of a start or restart that waits for the result. Returns
+        `None` if one of them is missing. Raises `BadRequestError` if the interval is longer than the timeout.
+        """
         timeout, interval = self.query.get("timeout"), self.query.get("pollingInterval")
         if not timeout or not interval:
             return None
@@ -79,7 +81,7 @@ class ApiRequest:
 
 
 class BadRequestError(Exception):
-    """the request is invalid (the message is for the caller)"""
+    """The request is invalid. The message is for the caller."""
 
 
 @dataclass(frozen=True, slots=True)

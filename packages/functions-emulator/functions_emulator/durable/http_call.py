@@ -18,7 +18,7 @@ _CONTENT_HEADERS = frozenset({"allow", "expires", "last-modified"})
 
 
 class HttpCallError(Exception):
-    """the HTTP call could not be made, or its status is one of those to retry"""
+    """The HTTP call could not be made, or its status is one of those to retry."""
 
 
 async def call_http(request_text: str, token_of: Callable[[str], str | None]) -> str:

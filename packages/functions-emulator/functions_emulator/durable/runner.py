@@ -22,10 +22,7 @@ from functions_emulator.durable.replay import HTTP_ACTIVITY
 
 
 class ActivityFailedError(Exception):
-    """an activity function failed
-
-    The orchestrator's exception has `reason` and `details`.
-    """
+    """An activity function failed. The orchestrator's exception has `reason` and `details`."""
 
     def __init__(self, reason: str, details: str = "") -> None:
         self.reason, self.details = reason, details
@@ -33,7 +30,9 @@ class ActivityFailedError(Exception):
 
 
 class OrchestratorRaisedError(Exception):
-    """an orchestrator function raised an exception, whose message ends with the marker and the state"""
+    """An orchestrator function raised an exception. If its code has started, the message ends with the marker and the
+    state.
+    """
 
 
 _LOG = logging.getLogger("functions_emulator.durable")

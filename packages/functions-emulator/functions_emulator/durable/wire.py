@@ -38,7 +38,7 @@ _LONG_TIMER_LEG = "3.00:00:00"
 
 
 class WireError(ValueError):
-    """the orchestrator's reply does not have the form of the SDK"""
+    """The orchestrator's reply does not have the form of the SDK."""
 
 
 def encode_context(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 
 class HostError(Exception):
-    """the host cannot serve this app (each line of the message is one problem)"""
+    """The host cannot serve this app. Each line of the message is one problem."""
 
 
 class BindingError(Exception):
-    """one function cannot be served as it is declared (the message is one line)"""
+    """One function cannot be served as it is declared. The message is one line."""
 
 
 class WorkerRefusesError(BindingError):
-    """a mistake for which the Python worker on Azure refuses the whole app"""
+    """A mistake for which the Python worker on Azure refuses the whole app."""
 
 
 class FunctionFailedError(Exception):
-    """a function raised an exception, or returned a value that its binding does not accept
+    """A function raised an exception, or returned a value that its binding does not accept.
 
     `cause` is the exception of the user's code, and `stack` is its formatted stack trace.
     """

@@ -18,8 +18,8 @@ class Binding:
 
     @property
     def service(self) -> str:
-        """Returns the service of the binding's connection: `serviceBus`, `blob`, `queue` or `table`. Other bindings
-        return their type.
+        """Returns the service of the binding's connection: `serviceBus`, `blob`, `queue` or `table`. For another
+        binding, returns its type without the ending `Trigger`.
         """
         return self.type.removesuffix("Trigger")
 

@@ -76,7 +76,9 @@ class HttpServer:
         self._draining = False
 
     async def listen(self, host: str, port: int) -> str:
-        """Binds the port and returns the URL. Requests wait until `open`. Raises `HostError` if the port is in use."""
+        """Binds the port and returns the URL. Requests wait until `open`. Raises `HostError` if the address cannot be
+        used, for example because the port is in use.
+        """
         self._runner = web.ServerRunner(KestrelServer(self._handle), handle_signals=False)
         await self._runner.setup()
         try:

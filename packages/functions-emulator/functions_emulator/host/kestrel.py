@@ -35,7 +35,7 @@ _METHOD = re.compile(rb"[\r\n]*(?:get|head|post|put|patch|delete|options|trace)(
 
 
 class RefusedError(Exception):
-    """a request that Kestrel refuses with the bare status `status`"""
+    """A request that Kestrel refuses with the bare status `status`."""
 
     def __init__(self, status: int) -> None:
         self.status = status

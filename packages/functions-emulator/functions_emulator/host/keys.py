@@ -1,9 +1,11 @@
 """Access keys, by which the auth level of a function admits requests.
 
-As in Azure, functions, `/admin` and the durable API require a key. The keys are those of a JSON file: `{"master":
-"...", "host": {"default": "..."}, "functions": {"name": {"default": "..."}}, "system": {...}}`. The master key is valid
-for everything, a host key for every function. A function key is valid for its function, a system key for the durable
-API.
+As in Azure, functions, `/admin` and the durable API require a key. Exceptions are functions with the auth level
+`anonymous`, and `/admin/host/ping`. The keys are those of a JSON file: `{"master": "...", "host": {"default": "..."},
+"functions": {"name": {"default": "..."}}, "system": {...}}`.
+
+The master key is valid for everything. A host key is valid for every function, and a function key for its function,
+except functions with the auth level `admin`. A system key is valid for the durable API.
 """
 
 from __future__ import annotations

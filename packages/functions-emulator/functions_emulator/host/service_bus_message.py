@@ -17,7 +17,7 @@ from functions_emulator.host.functions import Binding
 
 
 class UnreadableBatchError(Exception):
-    """a batch whose function cannot run, since the type that the host requests does not match one body"""
+    """A batch whose function cannot run, since the type that the host requests does not match one body."""
 
 
 def body_of(message: ServiceBusReceivedMessage) -> bytes:

@@ -10,7 +10,7 @@ UNLIMITED = -1
 
 
 class TooManyRequestsError(Exception):
-    """the maximum number of outstanding requests is reached"""
+    """The maximum number of outstanding requests is reached."""
 
 
 class RequestThrottle:
