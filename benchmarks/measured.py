@@ -58,7 +58,7 @@ def commit() -> str:
 
 
 def rounded(figures: Any) -> Any:
-    """Rounds numbers to four significant digits. Returns other values unchanged."""
+    """Rounds floats to four significant digits. Returns whole numbers and other values unchanged."""
     if isinstance(figures, dict):
         return {str(name): rounded(each) for name, each in figures.items()}
     if isinstance(figures, list | tuple):

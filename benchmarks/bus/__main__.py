@@ -41,7 +41,7 @@ class Bus:
             return float(json.load(response)["cpu_s"])
 
     def resident_bytes(self) -> int:
-        """Returns the resident memory of a process in bytes. Returns 0 on systems other than Linux."""
+        """Returns the resident memory of the bus in bytes. Returns 0 on systems other than Linux."""
         try:
             status = Path(f"/proc/{self.process.pid}/status").read_text()
         except OSError:

@@ -27,7 +27,9 @@ _senders: dict[str, tuple[Any, asyncio.Lock]] = {}
 @app.route("jobs", methods=["POST"])
 @app.durable_client_input(client_name="client")
 async def start(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> func.HttpResponse:
-    """Starts a job. Returns 200 with its result if it ends within 20 s, else 202 with the URL of its status."""
+    """Starts a job. Returns 200 with its result if it ends within 20 s, and 500 if it fails in this time. Otherwise
+    returns 202 with the URL of its status.
+    """
     instance, began = await client.start_new("job", client_input=req.get_json()), time.monotonic()
     while (waited := time.monotonic() - began) < WAIT_S:
         status = await client.get_status(instance)

@@ -17,8 +17,8 @@ from functions_emulator.durable.runner import Runner
 from functions_emulator.host import worker
 from functions_emulator.host.functions_host import FunctionsHost
 
-#: events of an episode: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, one
-#: TaskScheduled
+#: number of history events of a step: one TaskScheduled, and three of each of its two episodes (OrchestratorStarted,
+#: TaskCompleted or EventRaised, OrchestratorCompleted)
 _EVENTS_A_STEP = 7
 
 

@@ -63,7 +63,8 @@ async def groups(jobs: int) -> dict[str, Any]:
     """Returns the figures of a 3-step job by scale group of Flex Consumption, and the host's CPU by function. Records
     the host.
 
-    Jobs run one after another, so that no function waits for another job. Wall times are those of an idle machine.
+    For the figures by scale group, jobs run one after another, and no function waits for another job. These wall times
+    are those of an idle machine. The host's CPU is measured at saturation.
     """
     with running(recorded=True) as stack:
         async with loading(stack) as load:

@@ -74,8 +74,8 @@ async def waiting(sizes: Sequence[int]) -> list[dict[str, Any]]:
 
 
 async def ageing(pairs: Sequence[int], jobs: int = 10) -> list[dict[str, Any]]:
-    """Measures the seconds from the RESULT of a job until its caller reads SUCCEEDED. `pairs` has the numbers of pauses
-    and resumes of a job.
+    """Measures the milliseconds from the RESULT of a job until its caller reads SUCCEEDED, and those of a read of the
+    job. `pairs` has the numbers of pauses and resumes of a job.
     """
     rows = []
     with running() as stack:

@@ -24,7 +24,7 @@ async def paced(jobs: int) -> dict[str, Any]:
 
 
 async def saturated(jobs: int, at_once: int) -> dict[str, Any]:
-    """Measures jobs at saturation. Until all jobs have ended, `at_once` POSTs are active."""
+    """Measures jobs at saturation. Posts them with at most `at_once` active POSTs, and waits until all have ended."""
     return await _measured(jobs, lambda load: load.saturated(THREE, jobs, at_once)) | {"at_once": at_once}
 
 

@@ -23,7 +23,7 @@ STEPS = {
 #: job type of most figures
 THREE = "OCR_EMBEDDING_SIS"
 _PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
-#: one tenant per lane; their names spread them over 10 of the 16 lanes
+#: number of tenants, whose names spread them over 10 of the 16 lanes
 TENANTS = 16
 #: number of jobs that warm up the processes
 WARM_UP = 24

@@ -11,7 +11,7 @@ PERCENTILES = (50, 95, 99)
 def percentiles(values: Iterable[float]) -> dict[str, float]:
     """Returns percentiles by names such as `p50`, or {} without values.
 
-    A percentile is the smallest value that this percentage does not exceed.
+    A percentile is the smallest value that is at least as large as this percentage of the values.
     """
     ordered = sorted(values)
     if not ordered:

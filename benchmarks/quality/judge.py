@@ -27,8 +27,8 @@ def _plain(text: str) -> str:
 
 
 def is_right(question: Question, answer: str | None) -> bool:
-    """Returns `True` if an answer is short and has each expected and no forbidden value. Returns None without expected
-    values.
+    """Returns `True` if an answer is short and has each expected and no forbidden value. For a question of kind
+    `absent` or `near`, returns `True` if the answer is None.
     """
     if question.kind in ("absent", "near"):
         return answer is None

@@ -45,7 +45,7 @@ STANDARD, PREMIUM = "Standard", "Premium"
 
 
 def instances(group: Group, per_s: float) -> float:
-    """Returns the average number of billed instances of a group at `jobs_per_s`.
+    """Returns the average number of billed instances of a group at `per_s` jobs per second.
 
     Each function of the group scales separately. At low rates an execution is billed for `BILLED_S` or its wall time,
     unless another execution runs (Poisson arrivals). At high rates the CPU decides the number of instances.
@@ -56,12 +56,12 @@ def instances(group: Group, per_s: float) -> float:
 
 
 def time_usd(group: Group, per_s: float) -> float:
-    """Returns the dollars for execution time of a million jobs at `jobs_per_s`."""
+    """Returns the dollars for execution time of a million jobs at `per_s` jobs per second."""
     return MILLION / per_s * instances(group, per_s) * INSTANCE_GB * prices.FLEX_GB_S.usd
 
 
 def per_million(job: Job, per_s: float = MONTHLY_PER_S) -> dict[str, float]:
-    """Returns the charges that grow with the jobs, at `jobs_per_s`. `fixed_a_month` returns the fixed charges."""
+    """Returns the dollars for a million jobs at `per_s` jobs per second, without the charges of `fixed_a_month`."""
     queue_calls = 3 * (job.durable_messages + job.activities)  # put, get, delete; an activity is a message too
     history_calls = 3 * job.episodes  # read, append, instance
     return {
