@@ -18,7 +18,7 @@ class Price:
     listed: float | None
     unit: str
     page: str
-    #: the date, and the source that has this or another price; or that no source was found
+    #: date of the comparison, and the source with this or another price, or the text "no readable source found"
     compared: str
 
     @property
