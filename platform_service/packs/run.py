@@ -184,10 +184,12 @@ def _free_users() -> Iterator[int]:
 
 
 def hand_over(folder: RunFolder) -> None:
-    """Gives `work/` to the run's user, and makes `pack/` readable for that user."""
+    """Gives `work/` to the run's user, and makes `pack/` readable for that user. No other run's user can enter."""
     if folder.user is None:
         return
-    folder.path.chmod(0o711)
+    # a run has a group of its own, whose number is that of its user
+    os.chown(folder.path, -1, folder.user)
+    folder.path.chmod(0o710)
     for where, folders, names in os.walk(folder.pack):
         for name in (".", *folders):
             (Path(where) / name).chmod(0o755)

@@ -12,7 +12,7 @@ import pytest
 
 from platform_service.packs.privileges import NEEDED, missing
 from platform_service.packs.processes import RunProcesses
-from platform_service.packs.run import remove_abandoned, run_folder
+from platform_service.packs.run import hand_over, remove_abandoned, run_folder
 from tests.jobs import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="packs run on Linux only")
@@ -128,3 +128,22 @@ def test_the_next_runner_removes_what_a_killed_one_left(tmp_path: Path, monkeypa
             assert RunProcesses(user, 0).usage().processes == 0
         foreign.unlink()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="needs root")
+@pytest.mark.parametrize("name", ["pack", "work"])
+def test_a_run_cannot_read_the_files_of_another(name: str) -> None:
+    """Two runners can share a folder of temporary files."""
+    with run_folder() as own, run_folder() as other:
+        for folder in (own, other):
+            (folder.pack / "main.py").write_text("")
+            (folder.work / "inputs.json").write_text("{}")
+            hand_over(folder)
+        assert own.user is not None
+
+        def listed(path: Path) -> int:
+            words = ["ls", str(path)]
+            return subprocess.run(words, user=own.user, group=own.user, extra_groups=[], check=False).returncode
+
+        assert listed(own.path / name) == 0
+        assert listed(other.path / name) != 0
