@@ -114,6 +114,16 @@ def test_what_exists_or_is_invalid_is_refused(words: tuple[str, ...], reason: st
     assert before == sorted(checkout.rglob("*"))
 
 
+def test_a_topology_of_another_form_is_refused(checkout: Path) -> None:
+    """The command appends to its last field, and writes no file before it knows the place."""
+    topology = json.loads((checkout / TOPOLOGY).read_text())
+    (checkout / TOPOLOGY).write_text(json.dumps({**topology, "later": 1}))
+    before = sorted(checkout.rglob("*"))
+    code, _, err = new("words", "--step-type", "WORDS", "--dir", checkout)
+    assert (code, "`services` must be the last field" in err) == (2, True)
+    assert before == sorted(checkout.rglob("*"))
+
+
 def test_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
     """Outside a checkout the folder is the service's own."""
     (tmp_path / "words").mkdir()

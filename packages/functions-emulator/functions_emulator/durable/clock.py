@@ -44,12 +44,7 @@ def stamp(instant: datetime) -> str:
 
 
 def parse_stamp(text: str) -> datetime:
-    """Returns the time of an ISO 8601 text with up to 7 decimals. `Z` or no zone means UTC."""
-    if "." in text:
-        head, _, tail = text.partition(".")
-        digits = tail.rstrip("Z")
-        text = f"{head}.{digits[:6]:0<6}"
-    text = text.removesuffix("Z")
+    """Returns the time of an ISO 8601 text, to the microsecond. `Z` or no zone means UTC."""
     parsed = datetime.fromisoformat(text)
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 

@@ -74,11 +74,11 @@ def _in_checkout(name: str, step_type: str, folder: Path, topology: Path) -> Mad
         ),
         **_protocol_files(Path("protocols"), name, step_type),
     }
-    _write(folder, files)
     # the file keeps its format: the entry is added to its list as text
     end = re.search(r"\n(\s*)\]\s*\}\s*$", text)
     if end is None:
         raise NotMade(f"{TOPOLOGY}: `services` must be the last field")
+    _write(folder, files)
     line = f',\n{end[1]}  {{ "name": "{name}", "stepType": "{step_type}" }}'
     topology.write_text(text[: end.start()] + line + text[end.start() :], "utf-8")
     return Made(
