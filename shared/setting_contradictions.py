@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from shared.errors import excerpt
+
 #: variables that a platform sets: App Service and Functions, Container Apps, a managed identity, Kubernetes
 _PLATFORM = frozenset({"WEBSITE_SITE_NAME", "CONTAINER_APP_NAME", "IDENTITY_ENDPOINT", "KUBERNETES_SERVICE_HOST"})
 #: origin of the sign-in, which becomes a part of the dashboard's policy
@@ -40,7 +42,8 @@ def _missing(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
         ]
         if values.get("dashboard_client_id") and not _SIGN_IN.match(values.get("auth_issuer", "")):
             issuer, client = names["auth_issuer"], names["dashboard_client_id"]
-            wrong.append(f"{issuer} must be an https URL (http on loopback only) if {client} is set")
+            value = excerpt(values.get("auth_issuer", ""))
+            wrong.append(f"{issuer} must be an https URL (http on loopback only) if {client} is set, not {value}")
     return wrong
 
 

@@ -118,7 +118,11 @@ class Settings(AccessSettings, StoreSettings):
         "else 1",
     )
     feed_days: float = setting(
-        "LUCIUS_FEED_DAYS", form.days, "7", help="Retention of public events in feeds, in days", tuning=True
+        "LUCIUS_FEED_DAYS",
+        form.days,
+        "7",
+        help="Retention in days of public events in feeds, and of ended deliveries of webhooks",
+        tuning=True,
     )
     #: no feed gets an event of an incident more than 30 days late (R88)
     change_log_days: float = setting(

@@ -76,7 +76,8 @@ class Bulk:
     fruitless: int = 0
     #: seconds to wait after a step in which every item was refused temporarily
     wait_s: int = 0
-    #: end of the current process's turn; after it, the next process that reads the row continues
+    #: while a process works on the operation: end of its reservation, after which another process can continue;
+    #: between steps: time of the next step
     look_at: datetime
     ended_at: datetime | None = None
 

@@ -33,7 +33,7 @@ PublicEvent = Mapping[str, JsonValue]
 
 _E, _P, _J = EventType, PublicType, JobStatus
 
-#: public types that a row may mean, before the type of the job's own transition, in order; None means no public event
+#: public types that a row can produce, before the type of the job's own transition, in order; None for no public event
 ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
     _E.JOB_CREATED: (),
     # no caller was promised that job
@@ -93,7 +93,7 @@ MOVES: Mapping[tuple[str | None, str], PublicType | None] = {
     (_J.PAUSED, _J.WAITING_FOR_JOBS): _P.RESUMED,
 }
 
-#: conditions on the row for types in `ROWS` that it does not always mean
+#: conditions on the row for types in `ROWS` that not every such row produces
 _HOLDS: Mapping[PublicType, Callable[[Event], bool]] = {
     _P.STARTED: lambda event: _read_job_changes(event).get("first_ack_at") is not None,
     _P.STEP_COMPLETED: lambda event: event.to_status == StepStatus.SUCCEEDED,

@@ -24,7 +24,7 @@ from shared.core.records.chained_log import Entry
 
 _C, _P = ChangeType, PublicType
 
-#: public types that an entry of a quota's log may mean, in order; None means no public event
+#: public types that an entry of a quota's log can produce, in order; None for no public event
 GATE_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
     # a change of the rule can remove the breaker
     _C.RULE_SET: (_P.QUOTA_CHANGED, _P.BREAKER_CLOSED),
@@ -41,7 +41,7 @@ GATE_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
     _C.BREAKER_RESET: (_P.BREAKER_CLOSED,),
 }
 
-#: public types that an entry of an incident's log may mean, in order; None means no public event
+#: public types that an entry of an incident's log produces, in order; None for no public event
 INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
     "OPENED": (_P.INCIDENT_OPENED,),
     "RESOLVED": (_P.INCIDENT_RESOLVED,),

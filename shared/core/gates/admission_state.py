@@ -148,7 +148,7 @@ class AdmissionState:
     shares: Mapping[str, QuotaShare] = field(default_factory=dict)
     #: time of the last count of the tenant's rows; every later change updates the counts
     counted_at: datetime
-    #: end of the turn of a process that counts the rows; other writers wait until then
+    #: end of the time that one process has to count the rows; other writers wait until then
     counting_until: datetime | None = None
     #: time of the scheduled wake-up, at which a quota may open; None or past: none is scheduled
     wake_at: datetime | None = None

@@ -223,8 +223,7 @@ def _must_open(ring: tuple[JobEnd, ...], rule: BreakerRule, *, over_all: bool) -
     """Returns `True` if the ends open the breaker.
 
     At a quota over all tenants, each tenant counts for at most half of the ends and half of the bad ends. The bad ends
-    must be of `min_tenants` tenants or more (default 2). So a tenant that sends broken documents does not stop the
-    other tenants.
+    must be of `min_tenants` tenants or more (default 2). So failures of one tenant alone do not stop the other tenants.
     """
     bad = [end for end in ring if not end.good]
     if len(ring) < rule.min_calls or len(bad) / len(ring) < rule.failure_rate:

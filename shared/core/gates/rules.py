@@ -129,7 +129,7 @@ OVER_ALL_EXAMPLES = [Gate.over_all(kind, kind.example).display_name for kind in 
 
 @lru_cache(maxsize=10_000)
 def _compute_id(kind: GateKind, tenant: str, name: str) -> str:
-    """Returns the id. Cached, since each turn needs it for each quota of each queue."""
+    """Returns the id. Cached, since each admission round needs it for each quota of each queue."""
     return digest(canonical_json([kind, tenant, name]))[:16]
 
 

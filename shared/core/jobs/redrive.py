@@ -1,8 +1,8 @@
 """A redrive: a new job that continues a failed or cancelled job (R39).
 
-The old job never changes again, except that it names the new job. The new job depends only on the old rows,
-`created_at` of the idempotency record and the new id. So two creators of the same redrive write the same rows, except
-for a salt.
+The redrive adds the new job's id to the old job as `redriven_by`, and an EVENT. The new job depends only on the old
+rows, `created_at` of the idempotency record and the new id. So two creators of the same redrive write the same rows,
+except for a salt.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
 #: actor of a webhook change that LUCIUS makes itself
 SYSTEM = "system"
 
-#: public type that an entry means; None means no public event
+#: public type that an entry produces; None for no public event
 EVENTS: Mapping[HookAct, PublicType | None] = {
     HookAct.CREATED: None,
     HookAct.CHANGED: None,

@@ -1,10 +1,11 @@
-"""Turns the FREED rows of jobs that left their quotas into free slots, and admits the next jobs (R48, R49).
+"""Converts the FREED rows of jobs that left their quotas into free slots, and admits the next jobs (R48, R49).
 
-A job that ends changes no row of its tenant's quotas. The transaction that removes its ACTIVE row creates a FREED row.
-A turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits jobs.
+A job that ends changes no row of its tenant's quotas. The transaction that removes its ACTIVE row, or marks that row as
+ENDED, creates a FREED row.
 
-So a count is never too low, and many ended jobs cost one turn. If the process dies before the turn, the sweeper takes
-the turn.
+A turn is one update of the tenant's admission state. The turn deletes up to 40 FREED rows, lowers the counts, evaluates
+breakers, writes logs, and admits jobs. So a count is never too low, and many ended jobs cost one update. If the process
+dies before the turn, the sweeper takes the turn.
 """
 
 from __future__ import annotations

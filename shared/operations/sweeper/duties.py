@@ -45,6 +45,8 @@ class Duty:
     first_share: bool = False
     #: `True` if only the first sweep of each hour does it
     hourly: bool = False
+    #: `True` if a requested sweep omits its work while several sweepers share the tenants; the duty checks this itself
+    timer_only: bool = False
     #: `True` if its failure fails the sweep
     required: bool = False
 
@@ -113,7 +115,7 @@ DUTIES: tuple[Duty, ...] = (
     Duty(name="bulk operations", budget_s=1, run=look_at_bulks, failure="BULK_UNSEEN"),
     Duty(name="deliveries", budget_s=1, run=_heal_deliveries, failure="HOOKS_UNSEEN"),
     Duty(name="survey of active jobs", budget_s=3, run=survey_living, failure="RELIST_FAILED"),
-    Duty(name="hourly usage rollup", budget_s=1, run=_roll_up_usage, failure="USAGE_UNFOLDED"),
+    Duty(name="hourly usage rollup", budget_s=1, run=_roll_up_usage, failure="USAGE_UNFOLDED", timer_only=True),
     Duty(name="idle tenants", budget_s=1, run=put_to_sleep, failure="RELIST_FAILED"),
     Duty(name="silent services", budget_s=1, run=_look_for_silence, failure="RELIST_FAILED"),
     Duty(name="breakers", budget_s=1, run=keep_breakers, failure="INCIDENT_LATE"),
@@ -133,7 +135,14 @@ DUTIES: tuple[Duty, ...] = (
         failure="LOG_UNCOMPARED",
         hourly=True,
     ),
-    Duty(name="counts of the last hour", budget_s=0, run=write_minute, failure="MINUTES_UNWRITTEN", first_share=True),
+    Duty(
+        name="counts of the last hour",
+        budget_s=0,
+        run=write_minute,
+        failure="MINUTES_UNWRITTEN",
+        first_share=True,
+        timer_only=True,
+    ),
     Duty(name="rejected messages", budget_s=0, run=_remove_old, failure="REJECTED_KEPT", first_share=True),
 )
 

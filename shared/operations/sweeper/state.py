@@ -38,8 +38,8 @@ class Pass:
     position: SweepPosition
     #: the stored position; None if its row cannot be read
     stored: SweepPosition | None
-    #: `True` for a sweep of the timer; a manual sweep is over all tenants and skips the duties that several sweepers
-    #: share
+    #: `True` for a sweep of the timer, and for each sweep if `LUCIUS_SWEEPERS` is 1. With several sweepers, a requested
+    #: sweep is over all tenants: it stores no position and no counts, and omits duties with `Duty.timer_only`
     is_of_timer: bool
     #: `True` for the first sweep of an hour
     is_hourly: bool
