@@ -56,7 +56,7 @@ class OtherStoreVersion(LedgerUnavailable):
         super().__init__(
             f"the ledger's tables have version {found}, but this release needs version {needed}; on a laptop, run "
             "`make reset`, which clears the tables. In a deployment, set new names in LUCIUS_LEDGER_TABLE, "
-            "LUCIUS_INDEX_TABLE, LUCIUS_TENANTS_TABLE and LUCIUS_REJECTED_TABLE"
+            "LUCIUS_INDEX_TABLE, LUCIUS_TENANTS_TABLE, LUCIUS_GATES_TABLE, LUCIUS_REJECTED_TABLE and LUCIUS_FEED_TABLE"
         )
 
 
@@ -91,7 +91,7 @@ class BusUnavailable(Transient):
 
 
 class CountsForbidden(BusUnavailable):
-    """requires targetBasedScaling = true (role Azure Service Bus Data Owner) to read message counts; or use a hold"""
+    """requires role Azure Service Bus Data Owner (Bicep: targetBasedScaling = true) to read counts; or use a hold"""
 
 
 class ConfigurationUnavailable(Transient):

@@ -75,8 +75,10 @@ class Call:
     tenant: str | None = None
     job_id: str | None = None
     bulk_id: str | None = None
-    #: quota to allocate for an event at a time; with a tenant, the quota whose breaker needs an incident
+    #: without a tenant: the quota over all tenants to allocate; with a tenant: the quota whose breaker needs an
+    #: incident
     gate_id: str | None = None
+    #: time of the event that needs the allocation
     since: datetime | None = None
     #: due time of a call to an admission state
     due_at: datetime | None = None

@@ -1,4 +1,6 @@
-"""Deletes expired rows once an hour (R74, R88), anchors past days (R91), and continues the day's export."""
+"""The hourly timer, which deletes expired rows (R74, R88), writes the anchors of past days (R91), and continues the
+day's export.
+"""
 
 from __future__ import annotations
 

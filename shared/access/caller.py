@@ -146,7 +146,9 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
         return None
     # as strict as the field of the job request
     if not isinstance(claimed, str) or not claimed.strip() or len(claimed) > _MAX_SUBJECT:
-        raise TokenInvalid(f"claim {claim} of the token must be a string of at most {_MAX_SUBJECT} characters")
+        raise TokenInvalid(
+            f"claim {claim} of the token must be text of 1 to {_MAX_SUBJECT} characters, not only spaces"
+        )
     if not all(map(is_text, claimed)):
         raise TokenInvalid(f"claim {claim} of the token must be plain text")
     return claimed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from shared.api.response import Instant, JobId, JobStatusName, Response
@@ -143,7 +143,7 @@ def explain(
     step = next(iter(record.open_steps), None)
     wait = quota_wait(standing.stopped_by, standing.expected_at) if standing is not None else None
     if job.status.terminal or step is None:
-        since, waits_for, until, then = job.completed_at, None, None, "The state of an ended job is final."
+        since, waits_for, until, then = job.completed_at, None, None, "The state of an ended job never changes."
         text = _ended(record)
     elif job.status is JobStatus.THROTTLED:
         since, until = job.staged_at or job.created_at, job.expires_at
@@ -282,12 +282,21 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
 
 
 def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float, ...], failures: int) -> str:
+    """Returns the effect of silence until the end of the attempt, as `attempts.apply_deadline` decides it."""
+    if_silent = f"If no {what} arrives by then,"
     if record.job.status is JobStatus.CANCELLING:
-        return f"If no {what} arrives by then, the job is CANCELLED."
+        others = any(other.status.in_flight for other in record.steps if other.step_id != step.step_id)
+        return f"{if_silent} the job is CANCELLED{' when its other attempts have ended' if others else ''}."
     if step.attempt_no >= step.timings.max_attempts:
-        return f"If no {what} arrives by then, the job is FAILED_FINAL, because this is the last attempt."
+        return f"{if_silent} the job is FAILED_FINAL, because this is the last attempt."
     wait_s = backoffs[min(failures + 1, len(backoffs)) - 1]
-    return f"If no {what} arrives by then, attempt {step.attempt_no + 1} follows after about {wait_s:g} s."
+    cap = record.cap_of(step)
+    if cap is not None and step.silent_until is not None and step.silent_until + timedelta(seconds=wait_s) >= cap:
+        why = "the total timeout of the step or job ends before another attempt"
+        return f"{if_silent} the job is FAILED_FINAL, because {why}."
+    if record.job.status is JobStatus.PAUSING:
+        return f"{if_silent} the job pauses, and attempt {step.attempt_no + 1} follows after a resume."
+    return f"{if_silent} attempt {step.attempt_no + 1} follows after about {wait_s:g} s."
 
 
 def _what_if(record: Record, step: Step, now: datetime) -> dict[str, Outcome]:

@@ -140,7 +140,7 @@ GATED = "gated_s"
 #: time in which dependencies had not ended
 DEPENDENT = "dependent_s"
 
-#: time in which an operator paused the job
+#: time in which the job was paused
 PAUSED = "paused_s"
 
 #: time in which a lease was over, and the message that would have renewed it may still have been on the lane

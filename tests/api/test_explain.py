@@ -4,7 +4,7 @@ from datetime import timedelta
 from shared.api.explain import explain
 from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed
 from shared.core.jobs.states import JobStatus
-from tests.jobs import Story, body
+from tests.jobs import DEFAULTS, Story, body, planned
 
 
 def test_waiting_for_an_ack() -> None:
@@ -71,3 +71,30 @@ def test_a_job_that_waits_for_its_admission_has_the_end_of_its_wait() -> None:
     open_end = explain(replace(story.record, job=replace(job, expires_at=None)), story.now)
     assert open_end.until is None
     assert "waits for its admission. After its admission" in open_end.text
+
+
+def test_silence_at_the_end_of_the_total_time_fails_the_job() -> None:
+    """No attempt follows if the total time ends before it, and the text agrees with `what_if`."""
+    story = Story(planned(defaults=replace(DEFAULTS, total_timeout_s=60)))
+    story.recorded()
+    explanation = explain(story.record, story.now)
+    assert explanation.then == (
+        "If no ACK arrives by then, the job is FAILED_FINAL, because the total timeout of the step or job ends before "
+        "another attempt."
+    )
+    assert explanation.what_if["deadline"] == "step FAILED_FINAL, job FAILED_FINAL"
+
+
+def test_silence_of_a_pausing_or_cancelling_job() -> None:
+    """A PAUSING job starts no attempt before a resume, and a CANCELLING job starts none."""
+    story = Story()
+    story.recorded()
+    story.replied("ACK")
+    story.occurs(Control(ControlKind.PAUSE))
+    pausing = explain(story.record, story.now)
+    assert pausing.then == (
+        "If no RESULT or heartbeat arrives by then, the job pauses, and attempt 2 follows after a resume."
+    )
+    assert pausing.what_if["deadline"] == "step FAILED_RETRY, job PAUSED"
+    story.occurs(Control(ControlKind.CANCEL))
+    assert explain(story.record, story.now).then == ("If no RESULT or heartbeat arrives by then, the job is CANCELLED.")

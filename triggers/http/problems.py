@@ -65,6 +65,7 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
         "a stored row is invalid, or from a later release; repeat the request, and report the correlation_id if the "
         "error persists"
     ),
+    errors.JobVanished: _unavailable("the job was archived or deleted during the request; repeat the request"),
     errors.OtherStoreVersion: _unavailable(),
     errors.UnknownStatus: _unavailable(),
     errors.Contended: _unavailable(),

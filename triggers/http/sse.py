@@ -19,8 +19,8 @@ from triggers.http.responses import correlation_id, weights_of
 EVENT_STREAM = "text/event-stream"
 #: maximum delay in seconds of a response without events
 HOLD_S = 20
-#: milliseconds until a reader reconnects: normally, and if too many requests wait, plus a random part of the same
-#: length
+#: milliseconds until a reader reconnects: normally, and if too many requests wait or a dependency does not respond.
+#: The second wait becomes up to twice as long, by a hash of the caller
 _AT_ONCE_MS, _LATER_MS = 250, 5_000
 
 LAST_EVENT_ID = in_header(

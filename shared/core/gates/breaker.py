@@ -2,16 +2,17 @@
 jobs starts).
 
 ```
-CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(good ends, or none waits)--> CLOSED
+CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(good ends, or enough time)--> CLOSED
                                  ^----------(one bad end)-------------'
 ```
 
-An end (`JobEnd`) is the result of an ended job, good or bad. Each opening begins an epoch. The breaker counts only jobs
-that were admitted in the epoch. Earlier jobs may have waited for a service that was down, and do not show the present
-state of the service.
+An end (`JobEnd`) is the result of an ended job, good or bad. Each opening and each reset begins an epoch. The breaker
+counts only jobs that were admitted in the epoch. Earlier jobs may have waited for a service that was down, and do not
+show the present state of the service.
 
 Half-open is a limit on active jobs. The limit doubles after an equal number of good ends. The limit grows by one in
-each cool-down in which no job ends, so that no lost, paused or slow job keeps it low.
+each cool-down in which no job ends, so that no lost, paused or slow job keeps it low. A limit above 32 closes the
+breaker, and so does a good end while no job waits.
 """
 
 from __future__ import annotations
@@ -77,13 +78,13 @@ class Breaker:
     """The stored values of a breaker. Before the first counted job or reset, the values are those of a new breaker."""
 
     state: BreakerState = BreakerState.CLOSED
-    #: number of openings and resets; the end of a job counts only in the epoch of its admission
+    #: number that each opening and each reset raises; the end of a job counts only in the epoch of its admission
     epoch: int = 0
     #: ends in this epoch, oldest first
     ring: tuple[JobEnd, ...] = ()
     #: active jobs that were admitted in this epoch; counted from the first opening on
     active: int = 0
-    #: cool-down of its last opening, in seconds; 0: it never opened
+    #: cool-down of its last opening, in seconds; 0 before the first opening and after a reset
     cooldown_s: int = 0
     opened_at: datetime | None = None
     #: bad ends and all ends at its last opening

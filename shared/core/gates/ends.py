@@ -18,8 +18,8 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 
-#: `True` if the end is good for its job type, by status and reason; other ends do not count: faulty documents,
-#: cancellations, faults of LUCIUS
+#: `True` if the end is good for its job type, by status and reason. Other ends do not count, such as a final failure
+#: that a service reported, a cancellation, or a fault of LUCIUS
 GOOD_ENDS: Mapping[tuple[JobStatus, str | None], bool] = {
     (JobStatus.SUCCEEDED, None): True,
     (JobStatus.FAILED_FINAL, Reason.ATTEMPTS_EXHAUSTED): False,

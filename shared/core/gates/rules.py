@@ -145,7 +145,8 @@ class Rule:
     burst: int | None = None
     #: maximum number of staged jobs, for a tenant's quota; further jobs are refused
     max_staged: int | None = None
-    #: tenant's quota only: maximum emergencies that bypass every limit; None if an emergency has high priority
+    #: tenant's quota only: maximum active emergencies. They bypass limits and rates, but no hold and no open breaker.
+    #: None if an emergency counts as high priority
     emergency_max_active: int | None = None
     #: weight of the tenant in allocations, at least 1; None means 1
     weight: int | None = None

@@ -57,6 +57,9 @@ _STAGING_TIME = timedelta(seconds=2)
 #: delay until the job joins the waiting queue, unless a sweep did that before
 _COUNT_TIME = timedelta(seconds=10)
 
+#: reasons for a refusal other than a reached maximum of active jobs
+_STOPPED = {BlockReason.HELD: "the quota is held", BlockReason.RATE: "the quota has reached its rate"}
+
 
 @dataclass(frozen=True)
 class NeedsAllocation:
@@ -361,7 +364,9 @@ def decide_new_job(context: Context, admission: AdmissionState, directory: Direc
     except QuotaRejects as refused:
         rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
-        detail = f"{gate.display_name}: the tenant has {admission.count_active(gate)} active jobs"
+        blocked_by = refused.verdict.blocked_by or BlockReason.FULL
+        why = _STOPPED.get(blocked_by, f"the tenant has {admission.count_active(gate)} active jobs")
+        detail = f"{gate.display_name}: {why}"
         is_full = refused.verdict.blocked_by is BlockReason.FULL
         if is_full and rule is not None and rule.max_active is not None:
             detail += f", maximum {rule.max_active}{' of all tenants' if gate.kind in OVER_ALL else ''}"

@@ -163,7 +163,7 @@ def _check_callbacks(context: Context, envelope: Envelope) -> None:
         except HookUrlRefused as refused:
             raise HookUrlRefused(refused.why, f"callback_urls.{name}") from None
         if hosts[host] > MAX_CALLBACKS_OF_HOST:
-            why = f"must not be one of more than {MAX_CALLBACKS_OF_HOST} callback URLs of the same host"
+            why = f"must have another host; a job can have at most {MAX_CALLBACKS_OF_HOST} callback URLs of one host"
             raise HookUrlRefused(why, f"callback_urls.{name}")
 
 

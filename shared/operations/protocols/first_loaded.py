@@ -64,9 +64,10 @@ class FirstLoaded:
                 found.append(each)
                 continue
             name, version = each.key
+            effect = "which stay in effect" if known is not None else "which this release cannot load"
             refused[each.key] = (
-                f"protocol {name} version {version} has other steps than the first loaded steps, "
-                "which stay in effect; raise `version`"
+                f"protocol {name} version {version} has other steps than the first loaded steps, {effect}; "
+                "raise `version`"
             )
             if known is not None:
                 ramp = {"ramp_percent": each.definition.ramp_percent}
