@@ -101,7 +101,8 @@ async def routing_read(request: Request) -> func.HttpResponse:
         raise RequestError(ProblemCode.ROUTING_INVALID, f"mode must be one of {', '.join(_MODES)}, not {excerpt(mode)}")
     if doc_id is not None and not (doc_id.strip() and len(doc_id) <= _MAX_NAME):
         raise RequestError(
-            ProblemCode.ROUTING_INVALID, f"doc_id must have 1 to {_MAX_NAME} characters, not {excerpt(doc_id)}"
+            ProblemCode.ROUTING_INVALID,
+            f"doc_id must be non-blank text of at most {_MAX_NAME} characters, not {excerpt(doc_id)}",
         )
     settings = context.settings
     try:

@@ -23,7 +23,7 @@ from shared.operations.jobs.read_history import read_job
 from shared.refusals import CursorExpired, EventsOff, JobNotFound, TenantForbidden
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.long_poll import MAX_WAIT_S, wait_of
-from triggers.http.parameters import LIMIT, page
+from triggers.http.parameters import LIMIT, bad_cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
@@ -152,7 +152,7 @@ async def _wait_for_page(request: Request, after: str, wait_s: float) -> tuple[P
             after=after,
             event_filter=_filter_of(req),
             limit=limit,
-            invalid=lambda: RequestError(ProblemCode.CURSOR_INVALID, "cursor invalid; use `next` of the previous page"),
+            invalid=lambda: bad_cursor("`next` of the previous page, or the `id` of an event of the stream"),
             wait_s=wait_s if room else 0,
         )
     return found, room

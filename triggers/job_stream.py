@@ -22,6 +22,7 @@ from triggers.http.sse import HOLD_S, ended, position, stream
 
 #: digits of an event's number in its RowKey
 MAX_SEQ_DIGITS = 10
+_SOURCE = "the `id` of an event of this stream"
 
 AFTER = in_query(
     "after",
@@ -51,7 +52,7 @@ async def job_stream(request: Request) -> func.HttpResponse:
         """Reads the job's events. Returns 304 if the job has no new events."""
         now = known.pop() if known else await job()
         if seq > now.event_seq:
-            raise bad_cursor()
+            raise bad_cursor(_SOURCE)
         if seq == now.event_seq:
             response = ended(req) if now.status.terminal else func.HttpResponse(status_code=304)
             return Answer(response, seq, ended=now.status.terminal)
@@ -83,7 +84,7 @@ def _seq(given: str) -> int:
     try:
         text = base64.b64decode(given, altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        raise bad_cursor() from None
+        raise bad_cursor(_SOURCE) from None
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_SEQ_DIGITS):
-        raise bad_cursor()
+        raise bad_cursor(_SOURCE)
     return int(text)

@@ -123,7 +123,7 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     try:
         at = rebuild_as_of(record, events, int(given))
     except ValueError as missing:
-        raise RequestError(ProblemCode.EVENT_NOT_FOUND, str(missing)) from None
+        raise RequestError(ProblemCode.EVENT_NOT_FOUND, f"event not found: {int(given)}; {missing}") from None
     retention = request.context().settings.retention
     return respond(request.http, job_response(at, retention, as_of=events[int(given) - 1]))
 

@@ -28,6 +28,7 @@ MAX_TEXT, MAX_EVENTS = 4 * 2**20, 512 * 1024
 _LOOK_S = 1.0
 #: suffix of the last position of a stream
 _END = ".end"
+_SOURCE = "`after` from the header `Link`, or the `id` of an event of this log"
 
 AFTER = in_query(
     "after",
@@ -124,7 +125,7 @@ async def _read(run: Run, at: Position, limit: int) -> _Found:
         try:
             piece = await read_log(run, at, limit=left)
         except ValueError:
-            raise bad_cursor() from None
+            raise bad_cursor(_SOURCE) from None
         at = piece.after
         if not piece.data:
             return _Found(run, pieces, at, complete=has_ended)
@@ -147,7 +148,7 @@ def _position(given: str | None) -> Position:
     try:
         return Position.parse(given.removesuffix(_END)) if given else Position()
     except ValueError:
-        raise bad_cursor() from None
+        raise bad_cursor(_SOURCE) from None
 
 
 def _count_whole(data: bytes) -> int:

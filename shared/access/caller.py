@@ -146,9 +146,7 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
         return None
     # as strict as the field of the job request
     if not isinstance(claimed, str) or not claimed.strip() or len(claimed) > _MAX_SUBJECT:
-        raise TokenInvalid(
-            f"claim {claim} of the token must be text of 1 to {_MAX_SUBJECT} characters, not only spaces"
-        )
+        raise TokenInvalid(f"claim {claim} of the token must be non-blank text of at most {_MAX_SUBJECT} characters")
     if not all(map(is_text, claimed)):
         raise TokenInvalid(f"claim {claim} of the token must be plain text")
     return claimed

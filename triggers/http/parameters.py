@@ -110,5 +110,6 @@ def cursor(position: str | None) -> str | None:
     return base64.urlsafe_b64encode(position.encode()).decode() if position else None
 
 
-def bad_cursor() -> RequestError:
-    return RequestError(ProblemCode.CURSOR_INVALID, "cursor invalid; use `next` of the previous page")
+def bad_cursor(source: str = "`next` of the previous page") -> RequestError:
+    """Makes the problem of an invalid cursor. `source` names the place of valid cursors."""
+    return RequestError(ProblemCode.CURSOR_INVALID, f"cursor invalid; use {source}")
