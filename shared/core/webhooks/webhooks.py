@@ -11,7 +11,7 @@ from shared.core.records.chained_log import Entry
 
 #: id of the webhook for the `callback_urls` of a tenant's jobs: it has a secret and deliveries, and no URL of its own
 DEFAULT_HOOK = "default"
-#: maximum number of entries that a log stores and shows
+#: maximum number of entries that a log shows, and that the daily cleanup leaves
 MAX_LOG = 1_000
 
 
