@@ -147,9 +147,9 @@ def _budget(duty: Duty) -> str:
 def _when(duty: Duty) -> str:
     found = [
         "once an hour" if duty.hourly else "each sweep",
-        *(["not in a requested sweep if `LUCIUS_SWEEPERS` is above 1"] if duty.timer_only else []),
         *(["by the first sweeper"] if duty.first_share else []),
         *(["also in a dry run"] if duty.dry_run else []),
+        *(["except in a requested sweep while `LUCIUS_SWEEPERS` is above 1"] if duty.timer_only else []),
     ]
     return ", ".join(found)
 
