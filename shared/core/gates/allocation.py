@@ -38,7 +38,7 @@ class Account:
     slot_time: int = 0
     #: part of the tenant's `slot_ms` that `slot_time` already includes
     counted_ms: int = 0
-    #: `True` if the tenant requested more than it got at the last allocation
+    #: `True` if the tenant requested starts at the last allocation, which left a request of a tenant unmet
     is_waiting: bool = False
     #: total number of starts that were ever granted
     tokens_granted: int = 0

@@ -215,7 +215,7 @@ class Job:
     awaited: bool = False
     #: time until which the job must have begun; None means no limit
     expires_at: datetime | None = None
-    #: priority that an operator set while the job waited; None if unchanged
+    #: priority that a caller set while the job waited; None if unchanged
     changed_priority: str | None = None
     #: codes of failures that open an incident; None means the defaults (`shared.core.incidents.ESCALATED`)
     escalate: list[str] | None = None
@@ -250,7 +250,7 @@ class Job:
     #: number and hash of the last EVENT row
     event_seq: int = 0
     event_hash: str = ""
-    #: number of ignored replies without an EVENT row, past the limit
+    #: number of ignored replies; the first `shared.core.jobs.replies.MAX_IGNORED_EVENTS` also have an EVENT row
     suppressed: int = 0
 
     created_at: datetime
@@ -383,9 +383,9 @@ class Event:
     to_status: str | None
     job_from: str | None
     job_to: str
-    #: `system`, `service:<step type>`, or the caller
+    #: `system`, `service:<service>`, or the caller; `service` if a reply from the bus lacks the attempt's lease
     actor: str
-    #: `http`, `bus`, `dispatch`, `settle` or `sweeper`
+    #: channel, such as `http`, `bus`, `callback`, `dispatch`, `settle`, `gates` or `sweeper`
     source: str
     reason: str | None
     at: datetime

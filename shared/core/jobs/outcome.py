@@ -15,7 +15,7 @@ class OutcomeKind(StrEnum):
     """The effect of an occurrence on a job."""
 
     MOVED = "MOVED"
-    #: a late, stale or repeated reply: at most an EVENT row
+    #: a reply, control or timer without effect, such as a late or repeated one: at most an EVENT row
     IGNORED = "IGNORED"
     #: a request that is not possible: nothing is written
     REFUSED = "REFUSED"
