@@ -150,12 +150,14 @@ def explain(
         waits_for = "its admission"
         if standing is not None and wait is not None:
             waits_for = wait_reason(wait, standing.position)
-        then = "After its admission the job is QUEUED and starts."
-        text = f"Job {job.job_id} has been {job.status} since {iso(since)} and waits for {waits_for}"
-        text += f", until {iso(until)} at the latest." if until else "."
+        then = f"After its admission the job is QUEUED and starts.{_expiry(job)}"
+        text = f"Job {job.job_id} has been {job.status} since {iso(since)} and waits for {waits_for}."
     elif job.status is JobStatus.WAITING_FOR_JOBS:
         since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
         then = "After the dependencies have ended, LUCIUS checks the quotas of the job."
+        if job.on_dependency_failure == "fail":
+            then += " If a dependency does not succeed, the job is FAILED_FINAL."
+        then += _expiry(job)
         text = f"Job {job.job_id} is {job.status} and waits for {waits_for}, since {iso(since)}"
         text += f", until {iso(until)} at the latest." if until else "; there is no time limit."
     else:
@@ -262,8 +264,11 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
             then = _after_failure(record, step, what, timings.execution_backoffs, step.execution_failures)
             return step.updated_at, f"the RESULT of {attempt} by service {step.service}", step.silent_until, then
         case _ if job.status is JobStatus.PAUSED:
-            since = job.drained_at or job.updated_at
-            return since, "a resume", None, f"After a resume, step {step.step_id} continues. No attempt is in progress."
+            then = f"After a resume, step {step.step_id} continues. No attempt is in progress."
+            if job.is_staged:
+                waits_for = "dependencies" if job.is_dependent else "quotas"
+                then = f"After a resume, the job waits for its {waits_for} again.{_expiry(job)}"
+            return job.drained_at or job.updated_at, "a resume", None, then
         case _ if step.gated_since is not None:
             attempt = f"attempt {step.attempt_no + 1} of step {step.step_id}"
             what = f"the dispatch limit {step.gated_by}, for {attempt}"
@@ -279,6 +284,13 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
                 None,
                 "The dispatch is due now. If the dispatch is late, the sweeper repairs the job.",
             )
+
+
+def _expiry(job: Job) -> str:
+    """Returns the sentence about `expires_at` of a job that has not started, or no text without `expires_at`."""
+    if job.expires_at is None:
+        return ""
+    return f" If the job has not started by {iso(job.expires_at)}, the job is FAILED_FINAL."
 
 
 def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float, ...], failures: int) -> str:

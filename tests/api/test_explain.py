@@ -4,7 +4,7 @@ from datetime import timedelta
 from shared.api.explain import explain
 from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed
 from shared.core.jobs.states import JobStatus
-from tests.jobs import DEFAULTS, Story, body, planned
+from tests.jobs import DEFAULTS, START, Story, body, planned
 
 
 def test_waiting_for_an_ack() -> None:
@@ -60,19 +60,6 @@ def test_a_lease_that_ends_with_the_attempt_waits_for_its_result_alone() -> None
     assert explanation.then.startswith("If no RESULT arrives by then, attempt 2")
 
 
-def test_a_job_that_waits_for_its_admission_has_the_end_of_its_wait() -> None:
-    """A job request can name it (`expires_at`)."""
-    story = Story()
-    expires = story.now + timedelta(hours=1)
-    job = replace(story.record.job, status=JobStatus.THROTTLED, expires_at=expires)
-    explanation = explain(replace(story.record, job=job), story.now)
-    assert explanation.until == expires
-    assert "waits for its admission, until 2026-01-27T11:00:00Z at the latest." in explanation.text
-    open_end = explain(replace(story.record, job=replace(job, expires_at=None)), story.now)
-    assert open_end.until is None
-    assert "waits for its admission. After its admission" in open_end.text
-
-
 def test_silence_at_the_end_of_the_total_time_fails_the_job() -> None:
     """No attempt follows if the total time ends before it, and the text agrees with `what_if`."""
     story = Story(planned(defaults=replace(DEFAULTS, total_timeout_s=60)))
@@ -98,3 +85,23 @@ def test_silence_of_a_pausing_or_cancelling_job() -> None:
     assert pausing.what_if["deadline"] == "step FAILED_RETRY, job PAUSED"
     story.occurs(Control(ControlKind.CANCEL))
     assert explain(story.record, story.now).then == ("If no RESULT or heartbeat arrives by then, the job is CANCELLED.")
+
+
+def test_a_job_that_has_not_started_can_expire_or_fail_by_a_dependency() -> None:
+    """The text names each end of the wait, also while the job is paused."""
+    waiting = planned().with_job(
+        status=JobStatus.WAITING_FOR_JOBS,
+        staged_at=START,
+        dependencies=["job_0"],
+        expires_at=START + timedelta(hours=1),
+    )
+    expiry = "If the job has not started by 2026-01-27T11:00:00Z, the job is FAILED_FINAL."
+    assert explain(waiting, START).then == (
+        "After the dependencies have ended, LUCIUS checks the quotas of the job. If a dependency does not succeed, the "
+        f"job is FAILED_FINAL. {expiry}"
+    )
+    paused = explain(waiting.with_job(status=JobStatus.PAUSED), START)
+    assert paused.then == f"After a resume, the job waits for its dependencies again. {expiry}"
+    throttled = explain(waiting.with_job(status=JobStatus.THROTTLED, dependencies=None), START)
+    assert throttled.then == f"After its admission the job is QUEUED and starts. {expiry}"
+    assert throttled.until == START + timedelta(hours=1)
