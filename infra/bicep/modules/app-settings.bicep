@@ -158,7 +158,7 @@ type tuningType = {
   @description('Optional. Minimum seconds between two stored values of `progress`, at least 5.')
   LUCIUS_PROGRESS_SECONDS: string?
 
-  @description('Optional. Retention of public events in feeds, in days.')
+  @description('Optional. Retention in days of public events in feeds, and of ended deliveries of webhooks.')
   LUCIUS_FEED_DAYS: string?
 
   @description('Optional. Retention in days, at least 32. Applies to signed heads, to log entries of quotas and deleted webhooks, and to closed incidents of breakers, services and rows. If LUCIUS_RETENTION_DAYS is unset, LUCIUS retains ended bulk operations for the same number of days.')
@@ -224,7 +224,7 @@ type tuningType = {
   @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. If unset, there are no exports.')
   LUCIUS_EXPORT_DAYS: string?
 
-  @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT.')
+  @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION.')
   LUCIUS_EXPORT_ENDPOINT: string?
 
   @description('Optional. Webhook hosts to allow in addition to public hosts at port 443, for example IP addresses, private hosts, other ports, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control.')

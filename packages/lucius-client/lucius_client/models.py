@@ -438,7 +438,7 @@ class Envelope(Message):
     idempotency_key: Annotated[
         str | None,
         Field(
-            description="Idempotency key. Until the key expires, requests with the same key and body return the same job, and a request\nwith another body returns 409. LUCIUS does not compare `callback_urls`, `labels`, `priority`, `mode` and `source`.\nDefault: the hash of the body."
+            description="Idempotency key. Until the key expires, requests with the same key and body return the same job, and a request\nwith another body returns 409. LUCIUS compares only `tenant_id`, `request_type`, `protocol_version`,\n`schema_version`, `doc_id`, `input_ref`, `output_ref`, `payload`, `dependencies` and, with dependencies,\n`on_dependency_failure`. Default: the hash of these fields."
         ),
     ] = None
     doc_id: Annotated[str | None, Field(description="Document id that the tenant uses.")] = None
@@ -468,7 +468,9 @@ class Envelope(Message):
     ] = "fail"
     expires_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time when the job fails if the job has not started. Maximum 2200-01-01."),
+        Field(
+            description="Time when the job fails if the job still waits for its quotas or for other jobs. Maximum 2200-01-01."
+        ),
     ] = None
     labels: Annotated[
         dict[str, str] | None, Field(description="Labels, for filters of lists, events and webhooks.")
@@ -611,7 +613,7 @@ class HookSecret(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events. A DISABLED webhook receives no events. A webhook is SUSPENDED if attempts\nfailed for 24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events. A DISABLED webhook receives no events: a caller disabled the webhook, or its\nendpoint returned 410. A webhook is SUSPENDED if attempts failed for 24 hours without a success. Deliveries of a\nSUSPENDED webhook wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -905,16 +907,15 @@ class OverviewSubject(Message):
 
 class OverviewSweeper(Message):
     """
-    The last sweep in any process.
+    The last sweep in any process. If several sweepers share the tenants, the last sweep of the sweeper that swept
+    least recently.
     """
 
     last_pass_at: Annotated[
         AwareDatetime | None, Field(description="End of the last sweep. Null before the first sweep.")
     ]
     late: bool
-    more: Annotated[
-        bool | None, Field(description="`true` if the sweep reached its time limit before all due work was done.")
-    ]
+    more: Annotated[bool | None, Field(description="`true` if the sweep reached a limit before all due work was done.")]
 
 
 class Problem(Message):
@@ -1111,7 +1112,7 @@ class QuotaBreakerRule(Message):
 
 class QuotaHold(Message):
     """
-    Hold of a quota, which stops admission.
+    Hold of a quota, which stops admission or, for a service or lane, new attempts.
     """
 
     reason: Annotated[
@@ -1317,7 +1318,7 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: every attempt to publish the directive failed.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="Id of the new job that redrives this job.")]
@@ -1582,7 +1583,7 @@ class WaitingJob(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Estimated start. Null if time alone does not start the job.\n\nCondition of the start, by `why`:\n\n- HELD: at the end of the hold, or after a resume of the quota.\n- FULL: after a job of this quota ends, or after an allocation over all tenants.\n- RATE: when the rate allows the start.\n- BREAKER: when the circuit breaker allows the start.\n- LINE: after the jobs ahead have started."
+            description="Estimated start. Null if time alone does not start the job.\n\nCondition of the start, by `why`:\n\n- HELD: at the end of the hold, or after a resume of the quota.\n- FULL: after a job of this quota ends, or after an allocation over all tenants.\n- RATE: when the rate allows the start, or after an allocation over all tenants.\n- BREAKER: when the circuit breaker allows the start.\n- LINE: after the jobs ahead have started."
         ),
     ]
     waits_for: Annotated[str | None, Field(description="`quota_wait` and the position, in one sentence.")] = None
@@ -1651,18 +1652,19 @@ class Accepted(Message):
     ]
     links: JobLinks
     created_at: AwareDatetime
-    gate: Annotated[str | None, Field(description="Waiting jobs only. The quota that the job waits for, in words.")] = (
-        None
-    )
-    position: Annotated[int | None, Field(description="Waiting jobs only. Queue position at submission.")] = None
+    gate: Annotated[str | None, Field(description="New jobs that wait for a quota only. The quota, in words.")] = None
+    position: Annotated[
+        int | None, Field(description="New jobs that wait for a quota only. Queue position at submission.")
+    ] = None
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Waiting jobs only. Estimated start. Null if time alone does not start the job; see `quota_wait`."
+            description="New jobs that wait for a quota only. Estimated start. Null if time alone does not start the job; see\n`quota_wait`."
         ),
     ] = None
     waits_for: Annotated[
-        str | None, Field(description="Waiting jobs only. `quota_wait` and the position, in one sentence.")
+        str | None,
+        Field(description="New jobs that wait for a quota only. `quota_wait` and the position, in one sentence."),
     ] = None
     quota_wait: QuotaWait | None = None
 
@@ -1749,12 +1751,17 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: every attempt to publish the directive failed.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     error_message: str | None
     failed_step_id: str
-    last_error_code: Annotated[str | None, Field(description="Last error code of the service.")]
+    last_error_code: Annotated[
+        str | None,
+        Field(
+            description="Last error code of the failed step, of the service or of LUCIUS (for example `ACK_TIMEOUT`)."
+        ),
+    ]
     attempts_total: int
     redrive_of: str | None
     redriven_by: Annotated[str | None, Field(description="Always null: a redriven job is not a dead letter.")]
@@ -1852,7 +1859,7 @@ class Hook(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events. A DISABLED webhook receives no events. A webhook is SUSPENDED if attempts\nfailed for 24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events. A DISABLED webhook receives no events: a caller disabled the webhook, or its\nendpoint returned 410. A webhook is SUSPENDED if attempts failed for 24 hours without a success. Deliveries of a\nSUSPENDED webhook wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -1907,7 +1914,7 @@ class HookDetail(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="An ENABLED webhook receives events. A DISABLED webhook receives no events. A webhook is SUSPENDED if attempts\nfailed for 24 hours without a success. Deliveries of a SUSPENDED webhook wait until a caller resumes the webhook."
+            description="An ENABLED webhook receives events. A DISABLED webhook receives no events: a caller disabled the webhook, or its\nendpoint returned 410. A webhook is SUSPENDED if attempts failed for 24 hours without a success. Deliveries of a\nSUSPENDED webhook wait until a caller resumes the webhook."
         ),
     ]
     state_reason: str | None
@@ -1986,7 +1993,12 @@ class Incident(Message):
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[str | None, Field(description="Actor that closed the incident. `system` if the cause ended.")]
+    settled_by: Annotated[
+        str | None,
+        Field(
+            description="Actor that closed the incident. `system` if LUCIUS closed the incident, for example because the cause ended."
+        ),
+    ]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
     retried_by: Annotated[str | None, Field(description="RETRIED only. Id of the new job that the redrive created.")]
     links: IncidentLinks
@@ -2016,7 +2028,12 @@ class IncidentDetail(Message):
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[str | None, Field(description="Actor that closed the incident. `system` if the cause ended.")]
+    settled_by: Annotated[
+        str | None,
+        Field(
+            description="Actor that closed the incident. `system` if LUCIUS closed the incident, for example because the cause ended."
+        ),
+    ]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
     retried_by: Annotated[str | None, Field(description="RETRIED only. Id of the new job that the redrive created.")]
     links: IncidentLinks
@@ -2078,7 +2095,7 @@ class JobLine(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: every attempt to publish the directive failed.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     archived_at: Annotated[
@@ -2202,7 +2219,7 @@ class Protocol(Message):
         list[str] | None,
         Field(description="Error codes that open an incident. Default: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."),
     ] = None
-    digest: Annotated[str, Field(description="SHA-256 of the definition and its schemas.")]
+    digest: Annotated[str, Field(description="SHA-256 of the definition and its schemas, without `ramp_percent`.")]
 
 
 class ProtocolPage(Message):
@@ -2216,7 +2233,7 @@ class ProtocolPage(Message):
 
 class ProtocolVersion(Message):
     """
-    Version of a protocol, with its percentage of new jobs and its jobs in flight.
+    Version of a protocol, with its percentage of new jobs and its number of jobs that have not ended.
     """
 
     version: int
@@ -2238,7 +2255,7 @@ class ProtocolVersion(Message):
     jobs: Annotated[
         int | None,
         Field(
-            description="Number of jobs in flight, as of `counted_at`. Null if no sweep counted the jobs yet, or if the caller does not\nsee all tenants."
+            description="Number of jobs that have not ended, as of `counted_at`. Null if no sweep counted the jobs yet, or if the caller\ndoes not see all tenants."
         ),
     ]
     protocol: Protocol
@@ -2290,7 +2307,10 @@ class Quota(Message):
     ]
     source: Annotated[str | None, Field(description="Source of the quota, trimmed and lower-cased.")]
     etag: Annotated[
-        str, Field(description="Value for `If-Match`. Changes with limits, hold and throttle, but not with the counts.")
+        str,
+        Field(
+            description="Value for `If-Match`. Changes with limits, hold, throttle and resets of the breaker, but not with the counts."
+        ),
     ]
     rule: Annotated[QuotaRule | None, Field(description="Limits set for this quota.")]
     in_force: Annotated[QuotaRule | None, Field(description="Limits in effect. Null if no limits are in effect.")]
@@ -2361,11 +2381,15 @@ class QuotaChange(Message):
     dryRun: bool = False
     released: Annotated[
         int | None,
-        Field(description="Dry run only. Number of waiting jobs that the change admits immediately, counted to 1,000."),
+        Field(
+            description="Dry run only. Number of waiting jobs that the change admits immediately, counted to 1,000. Null for limits for\nevery tenant, and for a quota over all tenants."
+        ),
     ] = None
     held_back: Annotated[
         int | None,
-        Field(description="Dry run only. Number of jobs that continue to wait for this quota, counted to 1,000."),
+        Field(
+            description="Dry run only. Number of jobs that continue to wait for this quota, counted to 1,000. Null in the same cases as\n`released`."
+        ),
     ] = None
 
 
@@ -2460,7 +2484,9 @@ class Reconciled(Message):
 
     dryRun: bool
     looked_at: Annotated[int, Field(description="Number of due jobs that were checked.")]
-    dead_replies: Annotated[int, Field(description="Number of replies received from the dead-letter queues.")]
+    dead_replies: Annotated[
+        int, Field(description="Number of replies received from the dead-letter queues or, with `dryRun`, found there.")
+    ]
     actions: Annotated[
         list[SweepAction],
         Field(description="First 1,000 actions of the sweep, without actions on jobs that the caller cannot read."),
@@ -2468,7 +2494,7 @@ class Reconciled(Message):
     more: Annotated[
         bool,
         Field(
-            description="`true` if the sweep reached its time limit before all due work was done. Repeat the request to continue."
+            description="`true` if the sweep reached a limit before all due work was done. Repeat the request to continue."
         ),
     ]
 
@@ -2657,9 +2683,7 @@ class SweeperState(Message):
     ]
     looked_at: int | None
     actions: int | None
-    more: Annotated[
-        bool | None, Field(description="`true` if the sweep reached its time limit before all due work was done.")
-    ]
+    more: Annotated[bool | None, Field(description="`true` if the sweep reached a limit before all due work was done.")]
     late: Annotated[
         bool,
         Field(
@@ -2809,10 +2833,15 @@ class Explanation(Message):
     until: Annotated[
         AwareDatetime | None,
         Field(
-            description="End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, or the\njob has ended."
+            description="End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, or\nif the job has ended."
         ),
     ]
-    then: Annotated[str, Field(description="Effect if no event arrives by `until`.")]
+    then: Annotated[
+        str,
+        Field(
+            description="Next change of the job or, for an attempt in progress, the effect if no event arrives by `until`."
+        ),
+    ]
     brought_here: Annotated[Move | None, Field(description="Transition that led to the current state.")]
     what_if: Annotated[dict[str, str], Field(description="Possible next events, by name, each with its effect now.")]
     rows_if: Annotated[
@@ -2854,7 +2883,10 @@ class Job(Message):
     instance_id: Annotated[str, Field(description="Id of the orchestration of the job.")]
     idempotency_key: str | None
     idempotency_hash: Annotated[
-        str, Field(description="Hash of the idempotency key or, without a key, of the body. Identifies the request.")
+        str,
+        Field(
+            description="Hash that identifies the request: of the idempotency key, of the compared fields of the body, or of the redrive\nor replay."
+        ),
     ]
     payload_digest: str
     input_ref: Reference
@@ -2879,7 +2911,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: every attempt to publish the directive failed.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
         ),
     ]
     error_message: str | None
