@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 from shared.core.gates import rate
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import (
+    EMERGENCY,
     AdmissionState,
     BlockReason,
     GateVerdict,
     WaitingQueue,
     evaluate_gates,
+    is_emergency,
 )
 from shared.core.gates.rules import GUARDS, Directory, Gate
 
@@ -85,9 +87,12 @@ def compute_order(admission: AdmissionState, waiting: QueuedJob) -> tuple[int, i
 def find_position(
     admission: AdmissionState, directory: Directory, waiting: QueuedJob, position: int | None, now: datetime
 ) -> QueuePosition:
+    """Returns the position with the quota that stops the job. Emergencies are ordinary jobs if the tenant has no limit
+    for emergencies.
+    """
     queue = admission.queues.get(waiting.queue)
     candidate = waiting.candidate
-    emergency = queue is not None and queue.emergency
+    emergency = queue is not None and queue.emergency and is_emergency(admission, directory, EMERGENCY)
     found = evaluate_gates(admission, directory, candidate, now, emergency=emergency)
     return QueuePosition(
         waiting, position, find_blocking_verdict(found), estimate_start(admission, found, position, now)

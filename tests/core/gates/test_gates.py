@@ -23,6 +23,7 @@ from shared.core.gates.places import (
     release,
     set_aside,
 )
+from shared.core.gates.queue_position import find_position
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
 from tests.jobs import START
 
@@ -220,6 +221,21 @@ def test_emergencies_in_line_outlive_the_rule_that_let_them_pass(rule: Rule | No
     assert tenant.inside == (["fire 1"] if rule is not None else ["fire 1", "fire 2"])
     tenant.ends("fire 1")
     assert tenant.inside == ["fire 2"]
+
+
+def test_the_reason_of_an_emergency_is_that_of_an_ordinary_job_without_a_number_for_emergencies() -> None:
+    """Here the next turn admits it, so no quota stops it."""
+    tenant = OneTenant(GateState(gate=TENANT, rule=Rule(max_active=1, emergency_max_active=1)))
+    tenant.posts("fire 1", priority="emergency")
+    tenant.posts("fire 2", priority="emergency")
+    [number] = tenant.admission.queues
+    waiting = QueuedJob(tenant.candidate("fire 2", priority="emergency"), number, "", START)
+    reasons = []
+    for seq, rule in enumerate((Rule(max_active=2, emergency_max_active=1), Rule(max_active=2)), start=2):
+        tenant.sets(GateState(gate=TENANT, rule=rule, rule_seq=seq))
+        found = find_position(tenant.admission, tenant.directory, waiting, 1, tenant.now)
+        reasons.append(found.stopped_by.blocked_by)
+    assert reasons == [BlockReason.FULL, BlockReason.LINE]
 
 
 # --- waiting queues
