@@ -71,7 +71,7 @@ def test_a_protocol_comes_changes_breaks_and_outlives_its_store(tmp_path: Path) 
             write(file, values(2))
             until(lambda: shown(stack) == {"STRICT_OCR": 2}, "the new version did not come")
             write(file, values(3) | {"lucius:protocols:strict_ocr": json.dumps(protocol(3))[:-1]})
-            broken = "lucius:protocols:strict_ocr: not JSON"
+            broken = "lucius:protocols:strict_ocr: the body is not JSON"
             # one slow response of the store is a problem too, until the next read
             until(
                 lambda: "".join(health(stack)["problems"]).startswith(broken), "health does not report what is broken"

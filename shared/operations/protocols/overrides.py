@@ -55,7 +55,7 @@ def apply_overrides(
         try:
             known[path] = parse_json(text.encode())
         except ValueError as wrong:
-            problems.append(f"{_SCHEMAS}{path}: not JSON: {wrong}")
+            problems.append(f"{_SCHEMAS}{path}: {wrong}")
     for name in _part(values, _TENANTS):
         tenant = normalise(name.rpartition(":")[0])
         if (meaning := RESERVED_TENANTS.get(tenant)) is not None:
@@ -101,7 +101,7 @@ def _protocol(name: str, text: str, schemas: Mapping[str, Any], services: Mappin
     try:
         definition = parse_json(text.encode())
     except ValueError as wrong:
-        raise ProtocolError(f"{source}: not JSON: {wrong}") from None
+        raise ProtocolError(f"{source}: {wrong}") from None
     protocol = build_protocol(source, definition, schemas, services)
     protocol_id, version = protocol.key
     if name not in (protocol_id, f"{protocol_id}:{version}"):
