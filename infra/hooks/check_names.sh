@@ -1,9 +1,9 @@
 #!/bin/sh
 # Stops if a deleted key vault or App Configuration store still has a name of this environment. Azure would report the conflict in
-# the middle of a deployment. Key vaults count only with LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS. Usage: check_names.sh SUBSCRIPTION
-# ENVIRONMENT REGION
+# the middle of a deployment. Key vaults count only if the parameters create one.
+# Usage: check_names.sh SUBSCRIPTION ENVIRONMENT REGION PARAMETER_FILE
 set -eu
-subscription=$1 environment=$2 region=$3
+subscription=$1 environment=$2 region=$3 parameters=$4
 
 # held WHAT COMMAND PLACE: lists the deleted resources of COMMAND; az's output has their tags and location under PLACE
 held() {
@@ -16,5 +16,9 @@ held() {
   }
 }
 
-[ "${LUCIUS_CALLBACKS:-}" != true ] && [ "${LUCIUS_WEBHOOKS:-}" != true ] || held "key vault" keyvault properties.
+case " ${LUCIUS_VAULT:-} ${LUCIUS_CALLBACKS:-} ${LUCIUS_WEBHOOKS:-} ${LUCIUS_SIGN_HEADS:-} " in
+  *" true "*) vault=true ;;
+  *) vault=$(sed -n 's/^param signHeads = \(true\)$/\1/p' "$parameters") ;;
+esac
+[ -z "$vault" ] || held "key vault" keyvault properties.
 held "App Configuration store" appconfig ""

@@ -12,7 +12,7 @@ sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_region.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
 sh "$hooks/check_own.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
 keys=$(sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME")
-sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION"
+sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION" "$parameters"
 
 if [ -z "${LUCIUS_AUTH_AUDIENCE:-}" ]; then
   audience=$(sh "$hooks/register_app.sh" --mark "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME")

@@ -18,7 +18,7 @@ sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_region.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
 LUCIUS_API_URL=$(output LUCIUS_API_URL) sh "$hooks/check_own.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
-sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION"
+sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION" "$parameters"
 
 deploy() {
   az stack sub create --name "$stack" --location "$AZURE_LOCATION" --parameters "$parameters" \

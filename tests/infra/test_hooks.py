@@ -88,6 +88,11 @@ def test_scripts_are_plain_sh(path: Path) -> None:
         ({"deleted_stores": [DELETED | {"location": "uksouth"}, {"name": "x", "tags": None}]}, {}, ""),
         ({"deleted_vaults": [{"name": "kv-3", "properties": DELETED}]}, KEYS, "key vault kv-3 still reserves its name"),
         ({"deleted_vaults": [{"name": "kv-3", "properties": DELETED}]}, {}, ""),
+        (
+            {"deleted_vaults": [{"name": "kv-3", "properties": DELETED}]},
+            {"LUCIUS_SIGN_HEADS": "true"},
+            "key vault kv-3 still reserves its name",
+        ),
     ],
 )
 def test_preprovision_refuses_before_anything_is_made(
