@@ -23,7 +23,7 @@ DEAD_LETTERS = Listing(
         Column("tenant", "tenant_id", room=8, drop=3),
         Column("type", "request_type", room=8, drop=4),
         Column("step", "failed_step_id", room=6, drop=5),
-        Column("error", "error_code", room=12, drop=2),
+        Column("error", "error_code", room=18, drop=2),
         Column("last error", "last_error_code", room=12, drop=6),
         Column("attempts", "attempts_total", drop=7),
         Column("ended", "completed_at", at=True, drop=1),
