@@ -149,7 +149,7 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     summary="List a job's events",
     description=f"Lists events, oldest first. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent "
     "events. Default for streams: new events only. A stream returns 204 if the job has ended and no event follows the "
-    "cursor.",
+    "position (`after` or `Last-Event-ID`).",
     streams=True,
     parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
     responses={200: EventPage, 204: None},

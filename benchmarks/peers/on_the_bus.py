@@ -1,7 +1,7 @@
 """LUCIUS and a handwritten app for the same job (`benchmarks/handwritten`), with a worker on the bus.
 
-Each has its own stack: a host of one kind, a bus, Azurite, and a worker process of the same program. A caller waits for
-each job by one request.
+Each has its own stack of the same parts: host, bus, Azurite, and a worker process of the same program. A caller waits
+for each job with a long poll, and repeats the long poll if the job takes longer.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _SUBJECTS = {
     ),
     "Quotas and the sweeper": ("MAX_INFLIGHT", "OVERFLOW", "SWEEP", "DEFAULT_MODE"),
     "Times, retries and retention": ("_SECONDS", "MAX_ATTEMPTS", "_DAYS"),
-    "Protocols and deployment": ("",),
+    "Protocols, audit, dashboard and other settings": ("",),
 }
 
 

@@ -36,7 +36,7 @@ class ProtocolSource(Response):
     """Errors in the protocols of `source`. The last valid protocols stay in effect. Null for callers who do not see
     all tenants."""
     versions: dict[str, int]
-    """Version for new jobs, by job type."""
+    """Version for new jobs, by job type. Omits a version with `ramp_percent`."""
 
 
 class DependencyState(Response):

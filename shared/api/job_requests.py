@@ -20,7 +20,7 @@ class Accepted(Response):
     links: JobLinks
     created_at: Instant
     gate: str | None = None
-    """New jobs that wait for a quota only. The quota, in words."""
+    """New jobs that wait for a quota only. Name of the quota, such as `tenant acme, type OCR` or `platform`."""
     position: int | None = None
     """New jobs that wait for a quota only. Queue position at submission."""
     nextEligibleAt: Instant | None = None

@@ -362,7 +362,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Deletes the ENDED row of a job that is completely cleared. Idempotent."""
 
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        """Deletes the idempotency record under its ETag. A request that replaces the record then has precedence."""
+        """Deletes the idempotency record, unless a request has replaced the record since it was read."""
 
     async def delete_listing(self, job: Job, archived_at: datetime | None = None) -> None:
         """Deletes LIST, CORRELATION, DEAD, DEPFAILED and INCIDENT with its log. Idempotent.

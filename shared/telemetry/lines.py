@@ -52,7 +52,7 @@ _I, _W = "INFO", "WARNING"
 
 LINES: tuple[Line, ...] = (
     Line("JOB_CREATED", _I, "Created a job"),
-    Line("PRIORITY_CHANGED", _I, "A caller changed the priority and queue position of a waiting job"),
+    Line("PRIORITY_CHANGED", _I, "A caller changed the priority of a waiting job"),
     Line("ATTEMPT_RECORDED", _I, "A step became INITIATED with a new attempt and lease"),
     Line("LEASE_RENEWED", _I, "An attempt got a new lease; the app sends the directive again"),
     Line("PUBLISH_FAILED", _I, "Could not send a directive to Service Bus; a WARNING has the error"),
@@ -164,7 +164,9 @@ LINES: tuple[Line, ...] = (
     ),
     Line("USAGE_UNFOLDED", _W, "Could not write the hourly rollup of a tenant's usage; retried by the next sweep"),
     Line(
-        "USAGE_UNWRITTEN", _W, "Could not write counts of refused requests, sources or peaks; these counts are too low"
+        "USAGE_UNWRITTEN",
+        _W,
+        "Could not write refused requests, sources or peaks of a tenant; the tenant's usage can be too low",
     ),
     Line("DESK_UNSEEN", _W, "Could not admit waiting jobs of a tenant; retried by the next sweep"),
     Line(
@@ -191,7 +193,7 @@ LINES: tuple[Line, ...] = (
     ),
     Line("WAITING_RESTORED", _W, "The sweeper restored a waiting job that was missing from its waiting queue"),
     Line("DESK_COUNTED_ANEW", _W, "Corrected a tenant's job counts that differed from the tenant's rows"),
-    Line("DEPENDENCIES_COUNTED_ANEW", _W, "Corrected a waiting job that was not notified after a dependency ended"),
+    Line("DEPENDENCIES_COUNTED_ANEW", _W, "Corrected the count of open dependencies of a waiting job"),
     Line("DESK_CALL_UNKNOWN", _W, "Unrecognized message on queue lucius-admission"),
     Line(
         "BREAKER_OPENED",

@@ -44,7 +44,7 @@ class ReplySender(Protocol):
     """A sender of replies, over the bus or over HTTP."""
 
     async def send(self, directive: Directive, reply: dict[str, Any]) -> Sent:
-        """Sends a reply with one try."""
+        """Tries once to send a reply. Returns the result of the try."""
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -169,7 +169,7 @@ class PriorityChanged:
 
 @dataclass(frozen=True)
 class Redriven:
-    """Another job redrives this job from the failed step on."""
+    """Another job redrives this job from its first step without success on."""
 
     job_id: str
 

@@ -63,7 +63,7 @@ _STOPPED = {BlockReason.HELD: "the quota is held", BlockReason.RATE: "the quota 
 
 @dataclass(frozen=True)
 class NeedsAllocation:
-    """A decision: only a quota over all tenants stops the job, and an allocation may have a slot for it."""
+    """A decision: only a quota over all tenants stops the job, and an allocation may have a slot for the job."""
 
     gate: Gate
     #: `True` if the quota refuses the request without a slot

@@ -53,7 +53,7 @@ class RowFaults:
         return self.note_failure(row, now) >= LASTS_AFTER
 
     def note_failure(self, row: str, now: datetime) -> timedelta:
-        """Records a failure of an operation on the row. Returns the duration of the present run of failures."""
+        """Records a failure of an operation on the row. Returns the time since the first of these failures in a row."""
         if len(self._failing) >= _MAX_FAILING:
             self._failing.clear()
         since, last = self._failing.get(row, (now, now))

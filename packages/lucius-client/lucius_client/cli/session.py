@@ -68,7 +68,10 @@ class Session:
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     def tenant(self, named: str | None) -> str | None:
-        """Returns the tenant of a command from the option, the environment or the login. None means all tenants."""
+        """Returns the tenant of a command from the option or the environment or, without a token option, from the login.
+
+        None leaves the choice to the API: the tenant of a token for one tenant, else all tenants.
+        """
         return named or (None if self.token else credentials.tenant(self.api))
 
     @property

@@ -147,7 +147,7 @@ async def stale_attempt(bench: Bench) -> None:
 
 
 async def malformed(bench: Bench) -> None:
-    """Checks that the service dead-letters a message that is not a directive, with a reason, on the first delivery."""
+    """Checks that the service itself dead-letters a message that is not a directive, with a reason."""
     for what, body in (
         ("a body that is not JSON", b"not json"),
         ("a directive without jobId", json.dumps({**bench.directive(), "jobId": None}).encode()),
@@ -157,7 +157,7 @@ async def malformed(bench: Bench) -> None:
 
 
 async def misrouted(bench: Bench) -> None:
-    """Checks that the service dead-letters a directive of another step type, with a reason, on the first delivery."""
+    """Checks that the service itself dead-letters a directive of another step type, with a reason."""
     await expect_dead_letter(bench, bench.directive(step_type="VERIFY_OTHER"), "a directive of another step type")
 
 

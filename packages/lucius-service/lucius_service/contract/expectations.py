@@ -50,7 +50,7 @@ async def expect_same_result(bench: Bench, directive: Json) -> None:
 
 
 async def expect_dead_letter(bench: Bench, body: Json | bytes, what: str) -> None:
-    """Sends a message. Raises Wrong if the message is not dead-lettered with a reason on the first delivery."""
+    """Sends a message. Raises Wrong if the service does not dead-letter the message with a reason."""
     message_id = uuid4().hex
     await bench.send(body, message_id)
     dead = await bench.dead_letter(message_id, bench.options.ack_s)

@@ -27,7 +27,10 @@ _GONE, _LAST, _DROPPED = "gone", "last", "dropped"
 
 
 class Journal:
-    """Collects lines and writes them. Raises OSError if a write fails, and ValueError if the file is not a journal."""
+    """The lines of a journal file, and lines to append.
+
+    Raises OSError if a read or write fails, and ValueError or TypeError if the file is not a journal.
+    """
 
     def __init__(self, path: Path) -> None:
         #: delivery counts by message

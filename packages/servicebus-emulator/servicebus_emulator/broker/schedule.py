@@ -10,8 +10,8 @@ from servicebus_emulator.broker.message import Content, Message, MessageState
 
 
 class Schedule:
-    """The scheduled messages of a queue or topic. At the time of a message, the schedule calls `deliver` with its
-    content.
+    """The scheduled messages of a queue or topic. When a message is due, the schedule calls `deliver` with the
+    message's content.
     """
 
     def __init__(
