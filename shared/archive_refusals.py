@@ -31,7 +31,7 @@ class ArchiveInvalid(Refused, status=500):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(
-            f"the audit bundle of job {job_id} differs from the archived bundle; an operator must restore the blob "
+            f"the archived audit bundle of job {job_id} is damaged or was replaced; an operator must restore the blob "
             "from a backup"
         )
 

@@ -150,7 +150,7 @@ class Envelope(BaseModel):
     request_type: Annotated[str, Field(min_length=1, max_length=128, examples=["OCR_EMBEDDING_SIS"])]
     """Job type, which selects the protocol."""
     input_ref: LooseReference
-    """Input document."""
+    """URI of the input document."""
     output_ref: LooseReference
     """Destination of the last step's output."""
     payload: dict[str, Any]

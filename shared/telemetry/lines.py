@@ -334,7 +334,7 @@ LINES: tuple[Line, ...] = (
         _W,
         "The list of invalid values in App Configuration changed; the last valid values stay in effect",
     ),
-    Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration did not respond; the last valid values stay in effect"),
+    Line("CONFIGURATION_UNAVAILABLE", _W, "Could not read App Configuration; the last valid values stay in effect"),
     Line(
         "PROTOCOL_VERSION_REFUSED",
         _W,

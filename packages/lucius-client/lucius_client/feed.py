@@ -28,8 +28,9 @@ class Which(TypedDict, total=False):
     """The selection of events, and the range of the feed. An omitted filter matches everything.
 
     `cursor_file` stores the position. `after` is a cursor, `earliest` or `latest`, and overrides the stored position.
-    Without both, the events start at the first retained event. `follow` defaults to True. If `follow` is False, the
-    events stop at the last event of the feed.
+    Without both, the events start at the first retained event.
+
+    `follow` defaults to True. If `follow` is False, the events stop at the last event of the feed.
 
     `tenant_id` defaults to the caller's tenant. Callers without a tenant must set `tenant_id`. `types` are names such
     as `job.completed`. `label` is `key:value`.

@@ -122,7 +122,7 @@ def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "new.json").write_text(json.dumps(definition))
     broken = run_main("protocol", "diff", shipped, str(tmp_path / "new.json"))
     assert broken.returncode == 1
-    assert "BREAKS  step embedding is removed: a payload with the key embedding is refused" in broken.stdout
+    assert "BREAKS  step embedding is removed: remove the key embedding from payloads" in broken.stdout
     assert "worst   attempts 6 -> 3" in broken.stdout
     plain = json.loads(run_main("protocol", "diff", shipped, str(tmp_path / "new.json"), "-o", "json").stdout)
     assert (plain["steps_removed"], plain["new_worst"]["attempts"]) == (["embedding"], 3)

@@ -33,7 +33,7 @@ def _endless(policy: Mapping[str, Any]) -> Iterator[float]:
         while True:
             yield interval
     if policy["strategy"] != "exponential_backoff":
-        raise ValueError(f"unknown strategy {policy['strategy']!r}")
+        raise ValueError(f"unknown strategy {policy['strategy']!r}; use fixed_delay or exponential_backoff")
     shortest = _seconds(policy.get("minimum_interval"), "minimum_interval", _MIN_INTERVAL_S)
     longest = _seconds(policy.get("maximum_interval"), "maximum_interval", _MAX_INTERVAL_S)
     delay = shortest

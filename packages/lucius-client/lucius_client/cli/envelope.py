@@ -1,4 +1,4 @@
-"""Builds the job request of `lucius submit` from its options."""
+"""The job request of `lucius submit`, from the options of the command."""
 
 from __future__ import annotations
 

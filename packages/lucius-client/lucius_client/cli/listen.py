@@ -100,7 +100,7 @@ def _address(forward: str) -> httpx.URL:
     try:
         url = httpx.URL(forward)
     except httpx.InvalidURL as error:
-        raise UsageError(f"--forward {forward}: {error}") from error
+        raise UsageError(f"--forward {forward}: {error}; give a URL like http://127.0.0.1:3000/hooks") from error
     if url.scheme not in ("http", "https") or not url.host or (url.port or 1) > 65_535:
         raise UsageError(f"--forward {forward}: must be a URL like http://127.0.0.1:3000/hooks")
     return url

@@ -129,7 +129,7 @@ def _breaks(old: Definition, new: Definition, found: Difference) -> Iterator[str
     if old["request_type"] != new["request_type"]:
         yield f"request_type {old['request_type']} became {new['request_type']}: requests for the old name are refused"
     for name in found.steps_removed:
-        yield f"step {name} is removed: a payload with the key {name} is refused"
+        yield f"step {name} is removed: remove the key {name} from payloads"
     if len(steps) == 1 and len(new_steps) > 1:
         yield "a payload without step keys is refused: the protocol has more than one step now"
     for name, step in new_steps.items():

@@ -68,7 +68,7 @@ class Session:
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     def tenant(self, named: str | None) -> str | None:
-        """Returns the tenant of a command from the option or the environment or, without a token option, from the login.
+        """Returns the tenant of a command: of the option or the environment or, without a token option, of the login.
 
         None leaves the choice to the API: the tenant of a token for one tenant, else all tenants.
         """
