@@ -58,7 +58,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def json_of(entity: Mapping[str, Any]) -> str:
-    """Encodes the row as ASCII JSON. Raises TypeError, ValueError, OverflowError for a value that no column can have."""
+    """Encodes the row as ASCII JSON. Raises TypeError, ValueError, OverflowError for a value of another type."""
     properties: dict[str, Any] = {}
     for name, value in entity.items():
         if type(value) is str or type(value) is bool:
