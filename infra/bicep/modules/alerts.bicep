@@ -232,7 +232,7 @@ var logAlerts = [
   }
   {
     name: 'queued-jobs'
-    means: 'A job has been QUEUED longer than the threshold (default 10 minutes) without an ACK of a service.'
+    means: 'The oldest QUEUED job without an ACK of a service was created longer ago than the threshold (default 10 minutes).'
     section: 'queued-jobs'
     command: 'lucius job list --status QUEUED'
     severity: 1
@@ -244,7 +244,7 @@ var logAlerts = [
   }
   {
     name: 'oldest-wait'
-    means: 'A job has waited for a quota longer than the threshold (default 6 hours). The quota is too small or held, or the tenant of the job sends more jobs than the quota admits.'
+    means: 'The oldest job that waits for a quota was created longer ago than the threshold (default 6 hours). The quota is too small or held, or the tenant of the job sends more jobs than the quota admits.'
     section: 'jobs-waiting-for-quotas'
     command: 'lucius quota list'
     severity: 3
