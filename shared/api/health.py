@@ -55,7 +55,7 @@ class WorkInProgress(Response):
     active: dict[str, int]
     """Number of jobs that have not ended, by status. A status without jobs is absent."""
     queued_oldest_seconds: float
-    """Seconds since the POST of the oldest QUEUED job. 0 if no job is QUEUED."""
+    """Seconds since the admission of the oldest QUEUED job. 0 if no job is QUEUED."""
     unacked: int
     """Number of attempts without an ACK (INITIATED)."""
     unacked_oldest_seconds: float

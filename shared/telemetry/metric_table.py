@@ -59,7 +59,7 @@ METRICS: tuple[Metric, ...] = (
         "Jobs that no service has acknowledged yet: QUEUED, THROTTLED and WAITING_FOR_JOBS",
     ),
     Metric(
-        "job_queue_oldest_seconds", _G, "s", (), "Age of the oldest QUEUED job since its creation, including pauses"
+        "job_queue_oldest_seconds", _G, "s", (), "Age of the oldest QUEUED job since its admission, including pauses"
     ),
     Metric("job_wait_oldest_seconds", _G, "s", (), "Age of the oldest job that waits for a quota (THROTTLED)"),
     Metric(

@@ -32,7 +32,7 @@ from tests.memory_stores import MemorySweepMark
 from tests.observability.conftest import MARKER, Telemetry
 from tests.operations.conftest import World
 from tests.operations.support import control, create_numbered, limited
-from tests.worlds.gates import states_written
+from tests.worlds.gates import states_written, statuses
 from triggers.http.problems import problem_response
 
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -191,6 +191,19 @@ async def test_jobs_that_wait_show_in_the_queue_and_by_the_oldest(world: World, 
     await control(small, third, ControlKind.CANCEL)
     await sweep(small.context, small.orchestrations)
     assert (emitted.points()[queue], emitted.points()[oldest]) == (2, 0)
+
+
+async def test_the_age_of_a_queued_job_counts_from_its_admission(world: World, emitted: Telemetry) -> None:
+    """The alert of jobs that do not start must not fire for a job that waited for a quota."""
+    small = limited(world, max_inflight_per_tenant=1, overflow="stage")
+    first, second = [(await create_numbered(small, number)).stored.record.job.job_id for number in (1, 2)]
+    small.clock.advance(3600)
+    await control(small, first, ControlKind.CANCEL)
+    await sweep(small.context, small.orchestrations)
+    assert await statuses(small, [second]) == ["QUEUED"]
+    small.clock.advance(5)
+    await sweep(small.context, small.orchestrations)
+    assert emitted.points()[("job_queue_oldest_seconds", ())] == 5
 
 
 async def test_a_breaker_shows_by_its_job_type(

@@ -232,7 +232,7 @@ var logAlerts = [
   }
   {
     name: 'queued-jobs'
-    means: 'The oldest QUEUED job without an ACK of a service was created longer ago than the threshold (default 10 minutes).'
+    means: 'The oldest QUEUED job was admitted longer ago than the threshold (default 10 minutes) and has no ACK of a service.'
     section: 'queued-jobs'
     command: 'lucius job list --status QUEUED'
     severity: 1

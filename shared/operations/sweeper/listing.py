@@ -250,14 +250,14 @@ def _count_row(survey: Survey, row: ActiveRow) -> None:
     counts.versions[version_name(row.request_type, row.protocol_version)] += 1
     if row.status == JobStatus.THROTTLED:
         counts.waiting_since = earlier(counts.waiting_since, row.created_at)
-    if row.status == JobStatus.QUEUED:
-        counts.queued_since = earlier(counts.queued_since, row.created_at)
     counts.unacked += row.unacked
     counts.unacked_since = earlier(counts.unacked_since, row.unacked_since)
 
 
 def _count_steps(counts: WorkCounts, record: Record, out: Sequence[Untaken]) -> None:
-    """Counts unacknowledged attempts and attempts in progress, by service."""
+    """Counts unacknowledged attempts and attempts in progress, by service. A QUEUED job counts from its admission."""
+    if record.job.status is JobStatus.QUEUED:
+        counts.queued_since = earlier(counts.queued_since, record.job.admitted_at or record.job.created_at)
     for each in out:
         key = (each.service, each.lane)
         counts.backlogs[key] = counts.backlogs.get(key, Backlog()) + Backlog(1, each.sent_at)
