@@ -8,6 +8,7 @@ import pytest
 
 from emulator.up.ports import find_free
 from lucius_client.cli.exits import problem_text
+from shared.apidocs.examples import by_model
 from tests.lucius_client import samples
 from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.stub_api import CannedResponse, serving
@@ -27,6 +28,22 @@ def test_both_versions_are_shown() -> None:
     assert json.loads(found.stdout) == {"client": {"version": client}, "server": BUILD}
     alone = run_main("version", api=f"http://127.0.0.1:{find_free()}")
     assert (alone.returncode, alone.stdout.split()) == (4, ["client", client])
+
+
+def test_health_warns_of_values_without_effect() -> None:
+    """An app with invalid protocols or old settings is ready, and its operator must know of them."""
+    ready = {
+        **by_model()["Ready"],
+        "settings_not_read": [{"name": "LUCIUS_JOBS_TABLE", "instead": "LUCIUS_LEDGER_TABLE"}],
+    }
+    ready["protocols"] = {**ready["protocols"], "problems": ["lucius:protocols:ocr: steps are missing"]}
+    with serving(CannedResponse(body={"status": "live", "build": BUILD}), CannedResponse(body=ready)) as api:
+        done = run_main("health", api=api.url)
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [
+        "warning: protocols: lucius:protocols:ocr: steps are missing",
+        "warning: LUCIUS_JOBS_TABLE has no effect; set LUCIUS_LEDGER_TABLE instead",
+    ]
 
 
 @pytest.mark.parametrize(

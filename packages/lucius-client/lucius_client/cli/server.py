@@ -56,6 +56,8 @@ def version(session: Session) -> None:
 def health(session: Session) -> None:
     """Show the readiness of the API and its dependencies.
 
+    Prints invalid protocols and settings without effect on stderr.
+
     Exit codes:
     0: the API is ready
     3: a dependency does not respond
@@ -69,6 +71,10 @@ def health(session: Session) -> None:
     build = readiness.get("build") or {}
     rendering.write(f"{readiness['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}")
     session.show(DEPENDENCIES, [{"name": name, **state} for name, state in readiness["dependencies"].items()])
+    for problem in readiness["protocols"].get("problems") or ():
+        rendering.write(f"warning: protocols: {problem}", stderr=True)
+    for setting in readiness["settings_not_read"]:
+        rendering.write(f"warning: {setting['name']} has no effect; set {setting['instead']} instead", stderr=True)
 
 
 def _server(build: Json | None, api: str) -> str | None:
