@@ -1,4 +1,4 @@
-"""`POST /v1/admin/purge`: deletes all data of a tenant (H5)."""
+"""`POST /v1/admin/purge`: deletes all data of a tenant."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from shared.contracts.reference import MAX_URI, LooseReference, Reference
 ReplyType = Literal["ACK", "HEARTBEAT", "RESULT"]
 ResultStatus = Literal["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"]
 
-#: fields of a RESULT besides `status` and `result_ref`: stored with the step, and shown (R46)
+#: fields of a RESULT besides `status`, `error` and `result_ref`: stored with the step, and shown (R46)
 RESULT_CONTENT = ("output_ref", "artifacts", "input_digests", "digests", "metrics", "reason")
 _RESULT_ONLY = frozenset({"status", "error", "result_ref", *RESULT_CONTENT})
 MAX_ARTIFACTS = 1000

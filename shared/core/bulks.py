@@ -67,7 +67,7 @@ class Bulk:
     matched: int = 0
     done: int = 0
     refused: int = 0
-    #: cursor into the list of jobs, and whether the list was read to its end
+    #: cursor into the list of jobs, and `True` if the list was read to its end
     cursor: str | None = None
     listed: bool = False
     #: number of the last unit of work

@@ -14,7 +14,7 @@ from shared.core.jobs.states import JobStatus
 from shared.core.records.canonical import digest
 from shared.core.records.chained_log import Entry, chain_entry
 
-#: reasons for which a failed job opens an incident, if its protocol names none
+#: reasons for which a failed job opens an incident, if its protocol has no `escalate`
 ESCALATED: tuple[str, ...] = (Reason.ATTEMPTS_EXHAUSTED, Reason.ORCHESTRATION_FAILED)
 #: maximum length of `detail`; the job has the whole message
 MAX_DETAIL = 1000
@@ -90,7 +90,9 @@ class Incident:
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentEntry(Entry):
-    """An INCIDENTLOG row. Its `data` is `{"before": ..., "after": ...}` with two states."""
+    """An INCIDENTLOG row. Its `data` is `{"before": ..., "after": ...}` with two states, and `retried_by` for a
+    redrive.
+    """
 
     incident_id: str
 

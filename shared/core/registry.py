@@ -36,11 +36,12 @@ class Protocol:
     """A protocol definition with its digests, and the payload schema of each step."""
 
     definition: ProtocolDefinition
-    #: SHA-256 of the definition and its schemas in canonical JSON
+    #: SHA-256 of the definition, without `ramp_percent`, and its schemas in canonical JSON
     digest: str
     #: payload schemas by step id; a missing one accepts any object
     schemas: Mapping[str, Mapping[str, Any]]
-    #: SHA-256 of the steps: ids, services, groups and payload schemas. All definitions of one version have the same one
+    #: SHA-256 of the job type and the steps: ids, types, services, groups and payload schemas without their texts. All
+    #: definitions of one version have the same one
     work_digest: str
 
     @property

@@ -42,7 +42,7 @@ def record_transition(before: Record, outcome: Outcome) -> None:
 
 @contextmanager
 def _guarded(job: Job) -> Iterator[None]:
-    """Calls a reporter. A fault of the reporter must not prevent later actions, since the rows are committed."""
+    """Logs a fault of the block instead of raising it, since the rows are committed and later actions must follow."""
     try:
         yield
     except Exception as fault:

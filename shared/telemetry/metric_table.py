@@ -16,7 +16,7 @@ class MetricKind(StrEnum):
 
     COUNTER = "counter"
     HISTOGRAM = "histogram"
-    #: value at the last sweep
+    #: value at the last sweep, or at the last run of another periodic task
     GAUGE = "gauge"
 
 

@@ -129,7 +129,7 @@ class Incident(TypedDict):
 _OMITTED = "Replacement for a value of more than 2 KiB: the size in bytes and the path of the value."
 _GATE = Field(
     description="Quota of the event. `name` is the job type, source, mode, service or lane of the quota, and is empty "
-    "for the quota of a tenant."
+    "for a quota of kind `tenant` or `platform`."
 )
 
 #: a value, or the object that replaces it if it is too large

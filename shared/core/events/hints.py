@@ -1,8 +1,9 @@
 """Hints: advisory messages that notify the feed writer of commits with public events (R71).
 
-A hint names EVENT rows of a job, or entries of a quota's or incident's log. The writer reads the ledger, or continues
-from the last number that the feed has of the hint's subject. A lost, repeated, late or reordered hint causes one more
-read, or a delay until the next sweep, and never a lost event.
+A hint names EVENT rows of a job, or entries of a quota's or incident's log. The writer continues from the last number
+that the feed has of the hint's subject. The writer reads the rows from their store if the hint does not follow that
+number. A lost, repeated, late or reordered hint causes one more read, or a delay until the next sweep, and never a lost
+event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The public events of a job's EVENT rows (R70).
 
-Two literal tables decide: the public types that an EVENT row type can produce, in order, and the public type of the
-job's own transition. A test checks that each EVENT type and each transition has an entry. The events depend on the row
-and on unchanging JOB columns only, so every process makes the same events.
+Literal tables decide: `ROWS` has the public types that an EVENT row type can produce, in order. `ARRIVALS` and `MOVES`
+have the public type of the job's own transition. A test checks that each EVENT type and each transition has an entry.
+
+The events depend on the row and on unchanging JOB columns only, so every process makes the same events.
 
 `number_event` adds the deployment and the position in the feed. A public event is a CloudEvent 1.0.
 """
@@ -191,7 +192,7 @@ def number_event(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, J
 
 
 def _make_payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
-    """Returns the fields of the payload that have a value (S4)."""
+    """Returns the fields of the payload that have a value."""
     of_job, of_step = _read_job_changes(event), _read_step_changes(event)
     payload: dict[str, JsonValue] = {"status": event.job_to, "from": event.job_from}
     match type_:

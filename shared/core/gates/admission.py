@@ -84,7 +84,7 @@ class AdmissionRound:
 
     def next_queue(self) -> int | None:
         """Admits jobs from the rows that were read. Returns the number of the queue to read next, or None if no more
-        jobs can start.
+        jobs can start or the transaction has no more room.
         """
         while self.room and (number := self._next_open()) is not None:
             if number not in self._rows:

@@ -133,7 +133,7 @@ class AdmissionState:
     """The GATES row of a tenant."""
 
     tenant: str
-    #: states of quotas that have a setting or count a rate, by quota id
+    #: states of quotas that have a setting, a rate or a breaker, by quota id
     gates: Mapping[str, GateState] = field(default_factory=dict)
     #: active jobs, by (type, mode)
     active_by_kind: Mapping[tuple[str, str], int] = field(default_factory=dict)

@@ -22,7 +22,8 @@ from shared.core.gates.rules import GateState, QuotaShare
 
 #: maximum number of tenants in one allocation record
 MAX_TENANTS = 1_000
-#: maximum size of the record's row in UTF-16 characters (1 MiB), and the size of one account without its tenant's name
+#: maximum size of the accounts in UTF-16 characters, since a row has at most 1 MiB, and the size of one account
+#: without its tenant's name
 _MAX_CHARACTERS, _ACCOUNT_CHARACTERS = 450_000, 70
 #: slot time that one granted slot adds, in milliseconds
 _STEP_MS = 10_000

@@ -82,7 +82,7 @@ class Breaker:
     epoch: int = 0
     #: ends in this epoch, oldest first
     ring: tuple[JobEnd, ...] = ()
-    #: active jobs that were admitted in this epoch; counted from the first opening on
+    #: active jobs that were admitted in this epoch; counted from the first opening or reset on
     active: int = 0
     #: cool-down of its last opening, in seconds; 0 before the first opening and after a reset
     cooldown_s: int = 0

@@ -15,7 +15,7 @@ from shared.core.records.chained_log import Entry, chain_entry
 
 @dataclass(frozen=True, kw_only=True)
 class LogEntry(Entry):
-    """A GATELOG row. Its `data` is `{"before": ..., "after": ...}`."""
+    """A GATELOG row. Its `data` is `{"before": ..., "after": ...}`, or for JOB_ADMITTED `{"job_id", "after"}`."""
 
     gate_id: str
 

@@ -111,7 +111,7 @@ class Owed(StrEnum):
 
 
 def find_owed(job: Job, place: Place) -> Owed:
-    """Returns the next action by the job's status and `Place`, or `NOTHING` for a job without quotas."""
+    """Returns the next action by the job's status and `Place`, or `NOTHING` if both agree."""
     state = place.state
     if job.status.terminal:
         return Owed.END
@@ -155,9 +155,9 @@ class Decision:
     place: Place
     #: verdict of each quota
     verdicts: tuple[GateVerdict, ...]
-    #: the quota that stops the job; None if the job starts
+    #: the quota that stops the job; None if the job starts, or waits for other jobs
     stopped_by: GateVerdict | None = None
-    #: position in its queue, from 1 on
+    #: position in its queue, from 1 on; None if it waits in no queue
     position: int | None = None
 
 

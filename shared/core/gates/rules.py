@@ -182,7 +182,7 @@ class _Temporary:
 
 @dataclass(frozen=True, kw_only=True)
 class Hold(_Temporary):
-    """A hold: the quota admits no job."""
+    """A hold: the quota admits no job. A held dispatch limit delays every step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +206,7 @@ class GateState:
     #: credit of the rate, in units of `shared.core.gates.rate`; None means full
     credit: int | None = None
     credit_at: datetime | None = None
-    #: breaker of the tenant's job type; None if no end was counted
+    #: breaker of a job type's quota; None if no end was counted
     breaker: Breaker | None = None
     #: number and hash of the last entry of the quota's log
     log_seq: int = 0

@@ -29,7 +29,7 @@ FIRST_GATED_S = 30.0
 
 
 def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -> Outcome:
-    """Records the next attempt of a step with its lease. INITIATED is the durable intent to publish (R4)."""
+    """Records the next attempt of a step with its lease (R4). Fails the step if no total time is left (R10)."""
     step = _find_step(record, step_id)
     job = record.job
     first = record.group_of(step)[0]
@@ -90,7 +90,7 @@ def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance)
 
 
 def fail_publish(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
-    """Starts the next dispatch backoff of the same attempt. After the last backoff, the step fails permanently (R8)."""
+    """Starts the next dispatch backoff of the attempt. Fails the step after the last backoff, or by total time (R9)."""
     step = _find_step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignore(record, reason_code)
@@ -187,10 +187,10 @@ def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Ou
 
 
 def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
-    """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what` is that message's name.
+    """Extends the wait of an attempt, because messages on its lane or an unreachable bus can explain the silence (R8).
 
-    The waits double, up to five minutes. Only the first wait has an EVENT row. The total time, or a cancellation of the
-    job, stops the waits. The outcome is then IGNORED, and the timeout takes effect.
+    `what` is the reason for the EVENT row, which only the first wait has. The waits double, up to five minutes. After
+    the total time, or for a CANCELLING job, the outcome is IGNORED and the timeout takes effect.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
@@ -210,8 +210,8 @@ def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str,
 def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
     """Postpones the next attempt, because a dispatch limit of its service or lane is reached (R56). Uses up no attempt.
 
-    The waits double, from half a minute to a maximum of five minutes. Only the first wait has an EVENT row. A control
-    stops the waits, as does the total time. The outcome is REFUSED if no attempt can be recorded now.
+    The waits double from 30 s up to 5 minutes, plus a jitter of at most 10 %. Only the first wait has an EVENT row. The
+    step fails if its total time is over. The outcome is REFUSED if no attempt can be recorded now.
     """
     step = _find_step(record, step_id)
     if (reason_code := _why_not_next(record, step, provenance)) is not None:

@@ -1,4 +1,4 @@
-"""Compares a replay with its original, step by step, by the digests in their RESULTs (H1)."""
+"""Compares a replay with its original, step by step, by the digests in their RESULTs."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from shared.contracts.messages import ABSENT_WHERE_NONE, Callbacks, Directive
 from shared.contracts.reference import Reference
 from shared.core.jobs.job import Record, Step
 
-#: maximum size of a directive; Service Bus Standard allows 256 KB for a message with its properties
+#: maximum size of a directive without its callbacks; Service Bus Standard allows 256 KB for a message with its
+#: properties
 MAX_DIRECTIVE_BYTES = 192 * 1024
 
 #: placeholder for references that do not exist yet when POST checks sizes
@@ -16,7 +17,9 @@ _UNKNOWN = {"uri": "https://unknown.invalid/" + "x" * 480}
 
 
 def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = None) -> Directive:
-    """Makes the message of the step's current attempt. The same attempt always has the same message."""
+    """Makes the message of the step's current attempt. Except for `callback_urls`, whose token expires, the same
+    attempt always has the same message.
+    """
     job, last = record.job, record.last
     final = step in last
     return Directive(
@@ -45,7 +48,9 @@ def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = N
 
 
 def message_id(job_id: str, step_id: str, attempt_no: int) -> str:
-    """Returns `{job_id}:{step_id}:{attempt_no}`. The bus drops a second message with this id as a duplicate."""
+    """Returns `{job_id}:{step_id}:{attempt_no}`. Within 30 minutes, the bus drops a second message with this id as a
+    duplicate.
+    """
     return f"{job_id}:{step_id}:{attempt_no}"
 
 

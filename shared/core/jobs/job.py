@@ -105,7 +105,7 @@ class Step:
     last_error_code: str | None = None
     last_error_message: str | None = None
     progress: JsonValue = None
-    #: number of HEARTBEAT rows of all attempts of the step
+    #: number of heartbeats, of all attempts, that were recorded while the step was PROCESSING
     heartbeats: int = 0
 
     created_at: datetime
@@ -114,7 +114,7 @@ class Step:
 
     @property
     def silent_until(self) -> datetime | None:
-        """Returns the time at which an attempt in flight counts as silent, or None without an attempt in flight.
+        """Returns the time at which an attempt in flight counts as silent, or None before the first attempt.
 
         The time is the end of the attempt's lease, or later while a backlog of the bus explains the silence.
         """
@@ -392,7 +392,7 @@ class Event:
     data: JsonValue
     #: 128 random bits in hex, so that a reader cannot guess withheld `data` from its digest
     salt: str
-    #: id of the cause: a message id and sequence number, an activity key, or a request id
+    #: id of the cause, for example a message id and sequence number, or an activity key
     cause_id: str
     #: version of the rules that decided it (`shared.core.jobs.history.RULES`)
     rules: int

@@ -20,7 +20,9 @@ class RecordAttempt:
 
 @dataclass(frozen=True)
 class RenewLease:
-    """`dispatch` sends an attempt whose lease is too old (`shared.core.jobs.next_attempt.is_late`)."""
+    """`dispatch` sends an attempt whose lease is too old (`shared.core.jobs.next_attempt.is_late`), or whose directive
+    the bus did not accept before.
+    """
 
     step_id: str
     attempt_no: int
@@ -77,10 +79,11 @@ class TimePassed:
 
 @dataclass(frozen=True)
 class LaneBacklog:
-    """A lease is over, and the message that renews the lease may still be on the lane."""
+    """A lease is over, but messages on the lane or an unreachable bus can explain the silence of the service."""
 
     step_id: str
     attempt_no: int
+    #: reason in words
     what: str
 
 
@@ -97,7 +100,9 @@ class Gated:
 
 @dataclass(frozen=True)
 class OrchestrationEnded:
-    """The sweeper found a job whose orchestration ended or is silent. A new orchestration continues the job."""
+    """The sweeper found a job whose orchestration ended or is silent. A new orchestration continues the job, until the
+    maximum of restarts is reached.
+    """
 
     instance_id: str
     #: `True` if the orchestration had not ended but ignored its wake-up: a fault of the engine, which never ends the
@@ -132,7 +137,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Admitted:
-    """The quotas of a job admitted the job."""
+    """The quotas of a job, or an operator, admitted the job."""
 
     #: the job's quotas at its admission: `{"gate", "name", "active", "max_active"}` each
     gates: tuple[dict[str, Any], ...] = ()
@@ -169,7 +174,7 @@ class PriorityChanged:
 
 @dataclass(frozen=True)
 class Redriven:
-    """Another job redrives this job from its first step without success on."""
+    """Another job redrives this job from the first step that did not succeed."""
 
     job_id: str
 

@@ -78,8 +78,8 @@ class Digests:
 
 
 def compute_digests(envelope: Envelope) -> Digests:
-    """Returns the digests of a request's idempotency key, content and payload. Without a key, the first digest is that
-    of the content.
+    """Returns the digests of a request's idempotency key, content and payload. Without a key, the first digest is also
+    made from the content.
     """
     body = canonical_json(
         {

@@ -69,7 +69,9 @@ class Reason(StrEnum):
 
 
 class StepError(StrEnum):
-    """`last_error_code` of a step whose attempt ended without a RESULT. Services use codes of their own."""
+    """Codes that LUCIUS sets as `last_error_code` of a step: a directive was not sent, or an attempt ended without a
+    RESULT. Services use codes of their own.
+    """
 
     PUBLISH_FAILED = "PUBLISH_FAILED"
     ACK_TIMEOUT = "ACK_TIMEOUT"
@@ -101,7 +103,7 @@ class IgnoreReason(StrEnum):
     LEASE_STILL_RUNS = "LEASE_STILL_RUNS"
     #: a lane's backlog no longer delays the timeout: the total time is over, or a cancel was requested
     BACKLOG_TOO_LONG = "BACKLOG_TOO_LONG"
-    #: the same control or redrive was requested before
+    #: the job already has the requested change, or has left the state that the change requires
     ALREADY = "ALREADY"
     NOT_PAUSED = "NOT_PAUSED"
     RESTARTED_ALREADY = "RESTARTED_ALREADY"

@@ -12,7 +12,7 @@ from shared.core.jobs.reasons import IgnoreReason, Reason
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, cancel_in_flight, move_job
 
-#: maximum number of restarts; after more, the job fails
+#: maximum number of restarts after orchestrations that ended before the job; restarts of silent ones are not limited
 MAX_RESTARTS = 5
 
 
@@ -25,7 +25,9 @@ def instances(record: Record) -> list[str]:
 
 
 def record_repair(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
-    """Records a repair: an EVENT row with the action, the state of the steps, and the difference (R20)."""
+    """Records a repair: an EVENT row with the action, the states of the steps, and the repaired state before and after
+    (R20).
+    """
     stands = {step.step_id: step.status.value for step in record.steps}
     data = {"steps": stands, "before": repair.before, "after": repair.after}
     return make_transition(record, record, EventType.REPAIRED, provenance, reason=repair.what, data=data)
@@ -34,8 +36,8 @@ def record_repair(record: Record, repair: Repaired, provenance: Provenance) -> O
 def record_orchestration_end(record: Record, instance_id: str, provenance: Provenance, *, silent: bool) -> Outcome:
     """Gives the job a new `instance_id`, which fences off the old orchestration (R13).
 
-    After more than `MAX_RESTARTS` orchestrations that ended before the job, the job fails permanently. Silent
-    orchestrations do not count, so a delay of Durable Functions never fails a job.
+    After more than `MAX_RESTARTS` orchestrations that ended before the job, the job fails permanently, and a CANCELLING
+    job becomes CANCELLED. Silent orchestrations do not count, so a delay of Durable Functions never fails a job.
     """
     job = record.job
     if job.instance_id != instance_id:

@@ -1,4 +1,4 @@
-"""A replay: a new job that runs an ended job again from its first step (H1).
+"""A replay: a new job that runs an ended job again from its first step.
 
 The original does not change, except for an event that names the new job. The new job depends only on the rows of the
 original, `created_at` of the idempotency record, the new id and the deployment's workspace. So two creators of the same

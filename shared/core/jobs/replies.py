@@ -25,8 +25,8 @@ MAX_IGNORED_EVENTS = 20
 HEARTBEAT_SHARE_OF_LEASE = 0.25
 #: share of the declared cadence after which a heartbeat is written; the lease is two cadences
 HEARTBEAT_SHARE_OF_CADENCE = 0.5
-#: maximum number of heartbeats of a step with progress; later ones are written for the lease only, so that progress
-#: does not fill histories
+#: number of recorded heartbeats of a step after which new progress alone causes no write, so that progress does not
+#: fill histories
 MAX_HEARTBEATS = 2_000
 
 #: Race revived: a reply of such an attempt is still accepted until the next attempt is recorded

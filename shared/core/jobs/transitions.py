@@ -13,11 +13,14 @@ The machines are coupled in these ways:
   the rows that decided, not rows that look alike.
 - One occurrence can trigger a job twice: a RESULT that overtakes its ACK is ACKED, then STEP_SUCCEEDED.
 - The steps in flight decide the trigger of a control: CANCEL and PAUSE if a step is in flight, CANCEL_IDLE and
-  PAUSE_IDLE if none is. RESUME_WAITING and RESUME_STAGED apply if the job never began, RESUME_ACKED if a service has
-  ACKed it before, else RESUME_UNACKED (`shared.core.jobs.controls`).
+  PAUSE_IDLE if none is. For a cancel, a step whose directive the bus did not accept is not in flight (R11).
+- RESUME_WAITING and RESUME_STAGED apply if the job never began, RESUME_ACKED if a service has ACKed it before, else
+  RESUME_UNACKED (`shared.core.jobs.controls`).
 - When a step ends, the other steps decide the job's trigger: LAST_STEP_SUCCEEDED if all have succeeded. The trigger is
   SIBLINGS_IN_FLIGHT if steps of the same parallel group are in flight, so that the group continues (R12). Else it is
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.jobs.attempts`, `shared.core.jobs.replies`).
+- A final failure ends the job with STEP_FAILED_FINAL and cancels the steps in flight. Only a CANCELLING job waits for
+  them first, with SIBLINGS_IN_FLIGHT.
 - `move_job` applies the effects of a new state, and no other function does. PAUSED counts a pause and stops the job's
   clocks. A terminal state sets `completed_at`. CANCELLED cancels every step that has not ended.
 - In `move_step`, every transition of a step but GATED ends the step's wait for a dispatch limit.

@@ -31,7 +31,7 @@ class VerdictKind(StrEnum):
     #: a dispatch limit of the step's service or lane is reached; the orchestration treats it as BACKOFF
     GATED = "GATED"
     PUBLISH_FAILED = "PUBLISH_FAILED"
-    #: the step ended: go to the next one
+    #: the step SUCCEEDED: continue with the next one
     SKIP = "SKIP"
     #: wait for `resume:{park_no}`, then dispatch
     PARK = "PARK"

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 MAX_DEPTH = 64
 #: maximum length of a key or number in a message
 MAX_QUOTED = 40
-#: maximum digits of an integer that a double can represent
+#: an integer with at most this number of digits is within the range of a double
 _MAX_DIGITS = 308
 #: a string, possibly without its closing quote, or a bracket
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)

@@ -1,4 +1,4 @@
-"""Replays: a new job for each request, linked to its original, also where processes die or two come at once (H1)."""
+"""Replays: a new job for each request, linked to its original, also where processes die or two come at once."""
 
 from __future__ import annotations
 
