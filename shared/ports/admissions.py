@@ -101,7 +101,8 @@ class QuotaDirectory(Protocol):
         """Returns all rows."""
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        """Adds a tenant that has quotas of its own from now on. Writes nothing if the directory already has the tenant.
+        """Adds a tenant that has quotas of its own since `since`. Writes nothing if the directory already has the
+        tenant.
 
         Raises Contended, Undecodable.
         """
@@ -110,13 +111,15 @@ class QuotaDirectory(Protocol):
         """Removes a tenant. Writes nothing if the directory does not have the tenant. Raises Contended, Undecodable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        """Writes a quota's limits for every tenant. `rule` None removes the limits."""
+        """Writes a quota's limits for every tenant. `rule` None removes the limits. Raises Contended."""
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        """Writes the state of a quota over all tenants. `state` None removes the state."""
+        """Writes the state of a quota over all tenants. `state` None removes the state. Raises Contended."""
 
     async def note_settings(self, since: datetime | None) -> None:
-        """Records the time since which a limit of the settings applies to every tenant. None means no such limit."""
+        """Records the time since which a limit of the settings applies to every tenant. None means no such limit.
+        Raises Contended.
+        """
 
 
 class AdmissionStates(QuotaDirectory, Protocol):
@@ -130,7 +133,7 @@ class AdmissionStates(QuotaDirectory, Protocol):
         """Reads the state. Returns None if the tenant has no state yet."""
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
-        """Returns the first jobs of a queue, in order."""
+        """Returns the first jobs of the queue with number `line`, in order."""
 
     async def list_freed(
         self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None

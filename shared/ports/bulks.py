@@ -54,12 +54,12 @@ class BulkWrite:
     after: Bulk
     #: items to write, replacing existing ones
     items: Sequence[BulkItem] = ()
-    #: items of `items` that must not exist yet
+    #: further items, which must not exist yet
     new_items: Sequence[BulkItem] = ()
     #: finished units of work, and further ones
     finished: Sequence[Work] = ()
     added: Sequence[Work] = ()
-    #: whether the next bulk operation with its key is a new one
+    #: `True` to delete its idempotency key, so that the next request with the key creates a new bulk operation
     releases_key: bool = False
 
 

@@ -89,13 +89,13 @@ class DeadReplies(Protocol):
     """Replies that no function reads, by lane. Lane None means the replies in the queue that the lanes share."""
 
     async def waiting(self, lane: int | None) -> int:
-        """Returns the number of waiting messages, up to a limit (Azure: 32). Receives no message. Raises
-        BusUnavailable.
+        """Returns the number of waiting messages, up to a limit (Azure: 32 of each dead-letter queue and of the shared
+        queue). Receives no message. Raises BusUnavailable.
         """
 
     async def drain(self, lane: int | None, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
-        """Calls `take` with each message, up to a limit (Azure: 200 messages or 40 s). Removes the messages for which
-        `take` returns `True`. Other messages stay.
+        """Calls `take` with each message, up to a limit (Azure: 200 messages or 40 s for each queue). Removes the
+        messages for which `take` returns `True`. Other messages stay.
 
         Returns `False` if the limit was reached, since more messages can be waiting. An error of `take` ends the drain
         and is raised, and its message stays. Raises BusUnavailable.

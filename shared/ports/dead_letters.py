@@ -24,7 +24,7 @@ class LetterState(StrEnum):
 
 
 def letter_at_end(job: Job) -> LetterState | None:
-    """Returns the dead letter of a job that ended. Returns None if the job did not fail permanently."""
+    """Returns the state of the dead letter of a job that ended. Returns None if the job did not fail permanently."""
     if job.status is not JobStatus.FAILED_FINAL:
         return None
     # a sweeper wrote its end late, after its redrive

@@ -32,7 +32,7 @@ class Head:
     number: int = 0
     #: number of the last event known to be relayed to the topic; without a topic, of the last event
     sent: int = 0
-    #: number of the tenant's webhooks; 0: their rows need not be read
+    #: number of the tenant's webhooks, without `default`; 0: their rows need not be read
     hooks: int = 0
     #: time since which every write has included the heads of its rows; None if the last one did not
     heads_since: datetime | None = None
@@ -70,9 +70,9 @@ class FeedWrite:
     pending: Sequence[Delivery] = ()
     #: the last head of each day, of rows up to `seen` (R91)
     heads: Sequence[DayHead] = ()
-    #: new value of HEAD
+    #: new value of `Head.heads_since`
     heads_since: datetime | None = None
-    #: time of the write; None for SEEN rows of incidents, which are not deleted
+    #: time of the write; None: `forget_incidents` never deletes the SEEN rows of this write
     at: datetime | None = None
 
     @property
@@ -116,8 +116,8 @@ class Feed(Protocol):
         """
 
     async def purge(self, tenant: str, *, limit: int) -> int:
-        """Deletes at most `limit` rows of a tenant, except HEAD: events, webhooks and deliveries. Returns their
-        number.
+        """Deletes at most `limit` rows of a tenant, except HEAD: events, heads, webhooks and deliveries. First clears
+        `heads_since` in HEAD. Returns the number of changed rows, which is 0 if no rows are left.
         """
 
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:

@@ -52,7 +52,7 @@ class HookWrite:
     #: HEAD, for a change of the targets of events or with a public event, together with `events` and `hooks`
     head: Head | None = None
     events: Sequence[FeedEvent] = ()
-    #: number of the tenant's webhooks after the write
+    #: number of the tenant's webhooks after the write, without `default`
     hooks: int = 0
     #: webhook as read; None if it is created
     before: StoredHook | None = None
@@ -104,8 +104,8 @@ class Hooks(Protocol):
         due_before: datetime | None = None,
         limit: int,
     ) -> list[StoredDelivery]:
-        """Returns waiting deliveries, the oldest event first, after `after`. Without a webhook, returns the deliveries
-        of every webhook, grouped by webhook.
+        """Returns waiting deliveries, the oldest event first, after `after`. Without a webhook, ignores `after` and
+        returns the deliveries of every webhook, grouped by webhook.
 
         With `due_before`, returns only deliveries whose next try was due before that time.
         """
@@ -133,7 +133,7 @@ class Hooks(Protocol):
         """Deletes deliveries of `list_ended` that ended earlier than `before`, after the position `after`, at most
         `limit` (up to 100).
 
-        Returns the position of the last deleted delivery, or None if no deliveries are left.
+        Returns the position of the last deleted delivery, or None if no such deliveries are left.
         """
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:

@@ -57,13 +57,13 @@ class ActiveRow:
     #: RowKey of its idempotency record, without the prefix
     claim: str
     created_at: datetime
-    #: time of the sweeper's next check, also in the key of its DUE row; only the sweeper changes it
+    #: time of the sweeper's next check, also in the key of its DUE row
     check_at: datetime
     #: for each step that was behind: the wake-up that its orchestration waited for, and the number of ignored ones in a
     #: row
     looks: Looks = field(default_factory=dict)
-    #: this field and the next ones are set only by `list_active`, since a DUE row does not have them. After `mode` they
-    #: are as of event `listed_seq`
+    #: `due` does not set this field and the next ones, since a DUE row does not have them. `status`, `unacked` and
+    #: `unacked_since` are as of event `listed_seq`
     request_type: str = ""
     mode: str = ""
     status: str = ""
@@ -115,7 +115,7 @@ class EndedRow:
     clear_at: datetime
     #: `True` if the histories of its orchestrations are deleted
     purged: bool = False
-    #: `True` if the store refused its LIST, CLAIM, DEAD or INCIDENT row when it ended
+    #: `True` if its LIST, CLAIM, DEAD and INCIDENT rows were not written when it ended, since the store refused one
     owed: bool = False
     #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -182,7 +182,7 @@ class ListRow:
     dead_letter: str | None = None
     #: normalised source; None if the request named none
     source: str | None = None
-    #: start of the wait for quotas; None if it was admitted immediately
+    #: start of the wait for quotas or for other jobs; None if it was admitted immediately
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None
@@ -210,8 +210,8 @@ class Index(DeadLetters, Purging, Protocol):
         """Wakes the tenant, then writes CLAIM, LIST, CORRELATION, ACTIVE and DUE in one transaction.
 
         `replacing` is an expired idempotency record. If quotas concern the job, the transaction also has its `place`
-        and the change of the `admission`. The transaction has a DEP row for each dependency, and a WAIT row if the job
-        waits for quotas.
+        and the change of the `admission`. The transaction has a DEP row for each dependency. `move_place` adds the WAIT
+        row of a job that waits for quotas.
 
         Raises AlreadyExists or Conflict if the idempotency record exists, or the admission state changed. The caller
         then reads both again.
@@ -232,8 +232,8 @@ class Index(DeadLetters, Purging, Protocol):
         - Inserts a FREED row if the job's tenant counts jobs (`counted`). Returns `True` if the row was inserted.
         - Moves the earlier ENDED rows of the tenant in `purged`, as `reschedule_clearing` does.
 
-        If the store permanently refuses a row, or a row does not exist, the job is closed without that row. Its ENDED
-        row then has `owed`. Raises Contended after a conflict at every try.
+        If the store permanently refuses a row, or a row does not exist, the job is closed with ENDED alone, which then
+        has `owed`. `write_owed` writes the other rows. Raises Contended after a conflict at every try.
         """
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
@@ -318,7 +318,7 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
-        """Returns the tenants with active jobs or due work."""
+        """Returns the tenants that can have active jobs or due work."""
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
         """Marks a tenant without active jobs as asleep until the next of its ENDED rows is due, or its next POST.

@@ -30,8 +30,8 @@ class Purging(Protocol):
     async def purge(self, bulk: Bulk, *, limit: int) -> int | None:
         """Deletes at most `limit` rows of a tenant without jobs, except rows of the purge. Returns their number.
 
-        Returns 0 if there are no more rows. Returns None and deletes nothing if the tenant has a job that is living or
-        not older than the purge.
+        Returns 0 if there are no more rows. Returns None and deletes nothing if the tenant has a job that is living,
+        still listed, or not older than the purge.
         """
 
     async def forget_tenant(self, tenant: str, now: datetime) -> bool:

@@ -158,7 +158,7 @@ class Heard:
 
     #: time of its last reply, to about a minute; None if never
     answered_at: datetime | None = None
-    #: time when the sweeper found it silent; None if never, or it has replied since
+    #: time when the sweeper found it silent; None if never, or if the sweeper has then found a reply
     silent_since: datetime | None = None
 
     @property

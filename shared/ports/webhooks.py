@@ -72,4 +72,4 @@ class DeliveryQueue(Protocol):
     """The queue `lucius-webhooks`."""
 
     async def send(self, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
-        """Sends a call now or at the given time. Raises BusUnavailable."""
+        """Sends calls now or at the given time. Raises BusUnavailable."""
