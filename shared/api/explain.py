@@ -66,7 +66,7 @@ class Explanation(Response):
     """Reason for the delay of a job that has not failed.
 
     - PAUSED: the job is paused.
-    - LANE_BACKLOG: directives or replies wait on the lane.
+    - LANE_BACKLOG: directives or replies wait on the lane, or Service Bus is unreachable.
     - THROTTLED: a quota, or other jobs ahead in the waiting queue.
     - GATED: a dispatch limit of the step's service or lane.
     """
@@ -79,8 +79,8 @@ class Explanation(Response):
     """Estimated start of a THROTTLED job. Null if time alone does not start the job; see `quota_wait`."""
     since: Instant | None
     until: Instant | None
-    """End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, or
-    if the job has ended."""
+    """End of the time limit or of the wait before a retry. For a GATED attempt, the time of the next check. Null if
+    there is no time limit, or if the job has ended."""
     then: str
     """Next change of the job or, for an attempt in progress, the effect if no event arrives by `until`."""
     brought_here: Move | None

@@ -42,8 +42,8 @@ class IncidentLinks(Response):
 
 
 class Incident(Response):
-    """A condition that needs an operator: an escalated job failure, an open breaker, a silent service or an unreadable
-    row."""
+    """A condition that needs an operator: an escalated job failure, an open breaker, a silent service, or a row that
+    LUCIUS cannot process."""
 
     incidentId: IncidentId
     kind: IncidentKindName
@@ -81,7 +81,7 @@ class IncidentLogEntry(Response):
     reason: str
     at: Instant
     data: dict[str, Any]
-    """States `before` and `after`."""
+    """States `before` and `after`. For RETRIED, also `retried_by` with the id of the new job."""
     prev_hash: str
     hash: str
 

@@ -121,7 +121,8 @@ class Step(Response):
     initiated_at: Instant | None
     """Time when the current attempt was recorded."""
     backlog_since: Instant | None
-    """Time when LUCIUS first postponed the timeout of the attempt, because a directive or replies wait on the lane."""
+    """Time when LUCIUS first postponed the timeout of the attempt, because a directive or replies wait on the lane, or
+    because Service Bus is unreachable."""
     gated_since: Instant | None = None
     """Time when a dispatch limit of the service or lane began to delay the next attempt."""
     gated_by: str | None = None

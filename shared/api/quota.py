@@ -82,8 +82,8 @@ class QuotaShare(Response):
 
     tenant: str
     keep: int
-    """Number of active jobs up to which the tenant's jobs are admitted. The tenant can also use shares that other
-    tenants do not need."""
+    """Number of active jobs up to which the tenant's jobs are admitted. The next allocation can raise the number by
+    slots that other tenants do not need."""
     active: int
     waiting: int
 
@@ -148,8 +148,8 @@ class Quota(Response):
     """Time when the rate allows the next start. Null for tenant `*`, if a job can start now, or if no rate is in
     effect."""
     shares: list[QuotaShare] | None
-    """Share of each tenant or, for a caller of one tenant, the share of this tenant. Null for a tenant's quota, and for
-    a service or lane."""
+    """Share of each tenant or, for a caller of one tenant, the share of this tenant. Null for a tenant's quota, for
+    limits for every tenant, and for a service or lane."""
     oldest_wait_at: Instant | None
     """Time when the first job of the waiting queue started to wait."""
     links: QuotaLinks
@@ -239,8 +239,8 @@ class QuotaLogEntry(Response):
     reason: str
     at: Instant
     data: dict[str, Any]
-    """States `before` and `after`, and `breaker` if the state of the breaker changed. JOB_ADMITTED: `after` has the
-    `job_id`."""
+    """States `before` and `after`. Each has `breaker` if the state of the breaker changed. JOB_ADMITTED: `after` has
+    the `job_id`."""
     prev_hash: str
     hash: str
 

@@ -34,7 +34,8 @@ class Spent(Response):
     paused_s: float
     """Seconds for which the job was paused."""
     backlog_s: float
-    """Seconds after the end of a lease while replies or directives still waited on the lane."""
+    """Seconds after the end of a lease while replies or directives still waited on the lane, or while Service Bus was
+    unreachable."""
 
 
 class Operation(Response):
@@ -143,7 +144,7 @@ DEPENDENT = "dependent_s"
 #: time in which the job was paused
 PAUSED = "paused_s"
 
-#: time in which a lease was over, and the message that would have renewed it may still have been on the lane
+#: time in which a lease was over, and messages on the lane or an unreachable bus could explain the silence
 BACKLOG = "backlog_s"
 
 #: all parts; in the last four nothing had failed, and the job was delayed

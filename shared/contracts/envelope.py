@@ -186,8 +186,8 @@ class Envelope(BaseModel):
     callback_urls: CallbackUrls | None = None
     """URLs to notify when the job ends, in addition to the tenant's webhooks and feed."""
     correlation_id: Annotated[TextLine, Field(min_length=1, max_length=128)] | None = None
-    """Correlation id in log records, messages and responses about the job. Default: the `X-Correlation-Id`
-    of the request."""
+    """Correlation id in log records, messages and responses about the job. Default: the `X-Correlation-Id` of the
+    request, or a new id."""
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
     """W3C Trace Context, forwarded to the services."""
     priority: Literal["low", "normal", "high", "emergency"] = "normal"

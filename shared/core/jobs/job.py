@@ -180,7 +180,7 @@ class Job:
     payload_digest: str
     input_ref: Ref
     output_ref: Ref
-    #: URI of the folder with one subfolder for each attempt
+    #: URI of the tenant's folder in the workspace
     workspace_base: str
 
     doc_id: str | None = None

@@ -175,7 +175,7 @@ class Answer:
     #: HTTP status; None means no response
     status: int | None
     #: error class, without text of the endpoint: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`,
-    #: `NO_ADDRESS`
+    #: `NO_ADDRESS`, or `KEY_GONE` without a request
     error: str | None = None
     #: wait that the `Retry-After` header requests
     retry_after: timedelta | None = None
