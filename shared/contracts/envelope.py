@@ -43,7 +43,7 @@ def _not_blank(value: str) -> str:
     return value
 
 
-#: normalised names that no tenant can have, with the meaning of each (R79)
+#: normalised names that no tenant can have, with the meaning of each (R78)
 RESERVED_TENANTS = {
     ".": "a folder of the workspace",
     "..": "a folder of the workspace",

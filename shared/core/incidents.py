@@ -19,7 +19,7 @@ ESCALATED: tuple[str, ...] = (Reason.ATTEMPTS_EXHAUSTED, Reason.ORCHESTRATION_FA
 #: maximum length of `detail`; the job has the whole message
 MAX_DETAIL = 1000
 
-#: actor of a settlement that LUCIUS makes itself
+#: actor if LUCIUS itself opens or closes an incident
 SYSTEM = "system"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -92,7 +92,7 @@ class TenantCounts:
     staged: int = 0
     #: number of jobs in a waiting queue
     waiting: int = 0
-    #: number of jobs that have not begun, by job type
+    #: number of jobs that no service has acknowledged yet, by job type: QUEUED, THROTTLED and WAITING_FOR_JOBS
     queued: Counter[str] = field(default_factory=Counter)
 
 
@@ -106,7 +106,7 @@ class Survey:
     after: tuple[str, str] | None = None
     #: `True` if it also compares jobs in a waiting queue with their rows
     is_whole: bool = False
-    #: start of the last complete survey
+    #: start of the last survey with `is_whole`
     whole_at: datetime | None = None
     counts: WorkCounts = field(default_factory=WorkCounts)
     #: counts of the tenant in `after`

@@ -52,12 +52,12 @@ class AllocationRecord:
     """The grants of a quota over all tenants, stored as one row."""
 
     gate_id: str
-    #: number of written allocations
+    #: number that each written allocation raises by one
     epoch: int = 0
     accounts: Mapping[str, Account] = field(default_factory=dict)
     #: start of the last allocation
     allocated_at: datetime | None = None
-    #: `True` if a tenant requested more than it was granted
+    #: `True` if a tenant requested more than it was granted, or could not be included
     unmet: bool = False
     #: time from which the record includes the jobs of every tenant
     opened_at: datetime | None = None

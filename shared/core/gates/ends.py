@@ -37,7 +37,7 @@ _LOG_TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Freed:
-    """A FREED row: an ended job that is still in its tenant's counts (R49).
+    """A FREED row: an ended job that is still in its tenant's counts (R48).
 
     The transaction that deletes the job's ACTIVE row, or marks that row as ENDED, creates the FREED row, so the counts
     are never too low. A later write of the tenant's admission state subtracts the job and deletes the FREED row.

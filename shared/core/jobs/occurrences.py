@@ -92,7 +92,7 @@ class Gated:
     """`dispatch` cannot send the next attempt of a step now: a dispatch limit of its service or lane is reached."""
 
     step_id: str
-    #: name of the dispatch limit for people, such as `service ocr`
+    #: name of the dispatch limit for people, such as `service:ocr`
     guard: str
     #: reason in words
     why: str

@@ -30,7 +30,7 @@ SYSTEM = "lucius"
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folder of a tenant in the workspace: `{base}/lucius/{tenant}`, with the name encoded as a key (R35)."""
+    """The folder of a tenant in the workspace: `{base}/lucius/{tenant}`, with the name encoded as a key (R34)."""
 
     #: URI of the workspace
     base: str

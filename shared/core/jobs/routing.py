@@ -10,7 +10,7 @@ from shared.contracts.envelope import Envelope
 
 #: prefix of the names of directive topics, followed by the lane's number
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
-#: queue of requests to check a tenant's admission state
+#: queue of calls to check a tenant's admission state, allocate a quota, or work on a bulk operation
 ADMISSION_QUEUE = "lucius-admission"
 #: queue of hints about public events to write into a tenant's feed
 HINTS_QUEUE = "lucius-hints"

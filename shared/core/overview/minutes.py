@@ -29,7 +29,7 @@ LATENCIES_MS = (
     *(1_800_000, 3_600_000, 7_200_000, 14_400_000, 28_800_000, 86_400_000),
 )
 
-#: tenant, terminal state, and reason ("" for a success)
+#: tenant, terminal state, and error code ("" if the job has none)
 EndKey = tuple[str, str, str]
 #: service, and `ack` or `result`
 Phase = tuple[str, str]
