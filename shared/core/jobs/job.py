@@ -21,7 +21,7 @@ class Timings:
     ack_timeout_s: float
     #: duration of the lease, which the ACK starts and each heartbeat restarts
     lease_s: float
-    #: interval of heartbeats; None if the service declared none
+    #: declared interval of heartbeats; None if neither the protocol nor a pack's payload declares one
     heartbeat_cadence_s: float | None
     max_attempts: int
     dispatch_backoffs: tuple[float, ...]
