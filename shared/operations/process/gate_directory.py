@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -28,8 +27,6 @@ _OUTAGE, _TRY_AGAIN = timedelta(minutes=5), timedelta(seconds=2)
 _TRY_S, _FIRST_TRY_S = 3.0, 20.0
 #: minimum time between two requests of a process to allocate one quota
 _BETWEEN_CALLS = timedelta(seconds=1)
-#: maximum number of turns that stay without a caller
-_RECENT_TURNS = 1000
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
 PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"
 BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
@@ -76,20 +73,14 @@ class GateDirectory:
         self._reading = asyncio.Lock()
         #: time of the last requested allocation by quota id
         self._allocation_calls: dict[str, datetime] = {}
-        #: turns by tenant; a turn stays while a caller uses it
+        #: turns by tenant; a turn is dropped, with its state, when no caller uses it
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
-        #: the last used turns, the oldest first, so that their times stay between two callers
-        self._recent: OrderedDict[str, Turn] = OrderedDict()
 
     def turn(self, tenant: str) -> Turn:
         """Returns the lock that serializes this process's writers of an admission state, so that they race with other
         processes only.
         """
-        turn = self._recent[tenant] = self._turns.setdefault(tenant, Turn())
-        self._recent.move_to_end(tenant)
-        if len(self._recent) > _RECENT_TURNS:
-            self._recent.popitem(last=False)
-        return turn
+        return self._turns.setdefault(tenant, Turn())
 
     async def read(
         self, admissions: AdmissionStates, settings: Settings, now: datetime, random: Callable[[], float]

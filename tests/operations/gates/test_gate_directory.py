@@ -16,7 +16,6 @@ import pytest
 from shared.adapters.tables.directory import row_of_tenant
 from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable
-from shared.operations.gates.admission_turns import request_turn
 from shared.operations.process import gate_directory
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
@@ -303,14 +302,3 @@ async def test_250_processes_stay_below_a_tenth_of_what_a_partition_gives() -> N
     assert rows < kibs < 2_000 / 10
     page = Path(__file__).parents[3] / "docs" / "decisions" / "0046-the-directory-has-a-version.md"
     assert f"{rows} rows and {kibs} KiB a second" in page.read_text("utf-8").replace("\n", " ")
-
-
-async def test_a_process_requests_a_turn_once_a_second(world: World) -> None:
-    """Also if no other caller uses the turn in between."""
-    calls = world.context.bus.admission_calls.calls  # type: ignore[attr-defined]
-    for _ in range(2):
-        await request_turn(world.context, "acme")
-    assert [tenant for tenant, *_ in calls] == ["acme"]
-    world.clock.advance(1)
-    await request_turn(world.context, "acme")
-    assert [tenant for tenant, *_ in calls] == ["acme", "acme"]
