@@ -171,7 +171,10 @@ async def _wait(context: Context, doublings: int) -> None:
 
 
 async def request_turn(context: Context, tenant: str) -> None:
-    """Requests a turn of the tenant, at most once a second from this process. The sweeper repeats a lost request."""
+    """Requests a turn of the tenant. While other callers of this process use the turn, at most one request a second.
+
+    The sweeper repeats a lost request.
+    """
     turn, now = context.process.gate_directory.turn(tenant), context.clock.now()
     if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
         return
