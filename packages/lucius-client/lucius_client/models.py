@@ -410,7 +410,9 @@ class Envelope(Message):
         str, Field(description="Tenant of the job. LUCIUS trims and lower-cases the value before a comparison.")
     ]
     request_type: Annotated[str, Field(description="Job type, which selects the protocol.")]
-    input_ref: Annotated[DocumentReference1 | str, Field(description="Input document.", title="DocumentReference")]
+    input_ref: Annotated[
+        DocumentReference1 | str, Field(description="URI of the input document.", title="DocumentReference")
+    ]
     output_ref: Annotated[
         DocumentReference1 | str, Field(description="Destination of the last step's output.", title="DocumentReference")
     ]
@@ -449,7 +451,7 @@ class Envelope(Message):
     correlation_id: Annotated[
         str | None,
         Field(
-            description="Correlation id in log records, messages and responses about the job. Default: the `X-Correlation-Id`\nof the request."
+            description="Correlation id in log records, messages and responses about the job. Default: the `X-Correlation-Id` of the\nrequest, or a new id."
         ),
     ] = None
     traceparent: Annotated[str | None, Field(description="W3C Trace Context, forwarded to the services.")] = None
@@ -693,7 +695,10 @@ class IncidentLogEntry(Message):
     actor: str
     reason: str
     at: AwareDatetime
-    data: Annotated[dict[str, Any], Field(description="States `before` and `after`.")]
+    data: Annotated[
+        dict[str, Any],
+        Field(description="States `before` and `after`. For RETRIED, also `retried_by` with the id of the new job."),
+    ]
     prev_hash: str
     hash: str
 
@@ -983,7 +988,9 @@ class ProtocolSource(Message):
             description="Errors in the protocols of `source`. The last valid protocols stay in effect. Null for callers who do not see\nall tenants."
         ),
     ] = None
-    versions: Annotated[dict[str, int], Field(description="Version for new jobs, by job type.")]
+    versions: Annotated[
+        dict[str, int], Field(description="Version for new jobs, by job type. Omits a version with `ramp_percent`.")
+    ]
 
 
 class ProtocolStep(Message):
@@ -1155,7 +1162,7 @@ class QuotaLogEntry(Message):
     data: Annotated[
         dict[str, Any],
         Field(
-            description="States `before` and `after`, and `breaker` if the state of the breaker changed. JOB_ADMITTED: `after` has the\n`job_id`."
+            description="States `before` and `after`. Each has `breaker` if the state of the breaker changed. JOB_ADMITTED: `after` has\nthe `job_id`."
         ),
     ]
     prev_hash: str
@@ -1204,7 +1211,7 @@ class QuotaShare(Message):
     keep: Annotated[
         int,
         Field(
-            description="Number of active jobs up to which the tenant's jobs are admitted. The tenant can also use shares that other\ntenants do not need."
+            description="Number of active jobs up to which the tenant's jobs are admitted. The next allocation can raise the number by\nslots that other tenants do not need."
         ),
     ]
     active: int
@@ -1455,7 +1462,9 @@ class Spent(Message):
     paused_s: Annotated[float, Field(description="Seconds for which the job was paused.")]
     backlog_s: Annotated[
         float,
-        Field(description="Seconds after the end of a lease while replies or directives still waited on the lane."),
+        Field(
+            description="Seconds after the end of a lease while replies or directives still waited on the lane, or while Service Bus was\nunreachable."
+        ),
     ]
 
 
@@ -1478,7 +1487,9 @@ class StepReceipt(Message):
     paused_s: Annotated[float, Field(description="Seconds for which the job was paused.")]
     backlog_s: Annotated[
         float,
-        Field(description="Seconds after the end of a lease while replies or directives still waited on the lane."),
+        Field(
+            description="Seconds after the end of a lease while replies or directives still waited on the lane, or while Service Bus was\nunreachable."
+        ),
     ]
     stepId: str
     attempts: int
@@ -1624,7 +1635,7 @@ class WorkInProgress(Message):
         Field(description="Number of jobs that have not ended, by status. A status without jobs is absent."),
     ]
     queued_oldest_seconds: Annotated[
-        float, Field(description="Seconds since the POST of the oldest QUEUED job. 0 if no job is QUEUED.")
+        float, Field(description="Seconds since the admission of the oldest QUEUED job. 0 if no job is QUEUED.")
     ]
     unacked: Annotated[int, Field(description="Number of attempts without an ACK (INITIATED).")]
     unacked_oldest_seconds: Annotated[
@@ -1652,7 +1663,12 @@ class Accepted(Message):
     ]
     links: JobLinks
     created_at: AwareDatetime
-    gate: Annotated[str | None, Field(description="New jobs that wait for a quota only. The quota, in words.")] = None
+    gate: Annotated[
+        str | None,
+        Field(
+            description="New jobs that wait for a quota only. Name of the quota, such as `tenant acme, type OCR` or `platform`."
+        ),
+    ] = None
     position: Annotated[
         int | None, Field(description="New jobs that wait for a quota only. Queue position at submission.")
     ] = None
@@ -1970,8 +1986,8 @@ class HookPage(Message):
 
 class Incident(Message):
     """
-    A condition that needs an operator: an escalated job failure, an open breaker, a silent service or an unreadable
-    row.
+    A condition that needs an operator: an escalated job failure, an open breaker, a silent service, or a row that
+    LUCIUS cannot process.
     """
 
     incidentId: str
@@ -2355,7 +2371,7 @@ class Quota(Message):
     shares: Annotated[
         list[QuotaShare] | None,
         Field(
-            description="Share of each tenant or, for a caller of one tenant, the share of this tenant. Null for a tenant's quota, and for\na service or lane."
+            description="Share of each tenant or, for a caller of one tenant, the share of this tenant. Null for a tenant's quota, for\nlimits for every tenant, and for a service or lane."
         ),
     ]
     oldest_wait_at: Annotated[
@@ -2606,7 +2622,7 @@ class Step(Message):
     backlog_since: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time when LUCIUS first postponed the timeout of the attempt, because a directive or replies wait on the lane."
+            description="Time when LUCIUS first postponed the timeout of the attempt, because a directive or replies wait on the lane, or\nbecause Service Bus is unreachable."
         ),
     ]
     gated_since: Annotated[
@@ -2811,7 +2827,7 @@ class Explanation(Message):
     gate: Annotated[
         Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None,
         Field(
-            description="Reason for the delay of a job that has not failed.\n\n- PAUSED: the job is paused.\n- LANE_BACKLOG: directives or replies wait on the lane.\n- THROTTLED: a quota, or other jobs ahead in the waiting queue.\n- GATED: a dispatch limit of the step's service or lane."
+            description="Reason for the delay of a job that has not failed.\n\n- PAUSED: the job is paused.\n- LANE_BACKLOG: directives or replies wait on the lane, or Service Bus is unreachable.\n- THROTTLED: a quota, or other jobs ahead in the waiting queue.\n- GATED: a dispatch limit of the step's service or lane."
         ),
     ]
     stopped_by: Annotated[
@@ -2833,7 +2849,7 @@ class Explanation(Message):
     until: Annotated[
         AwareDatetime | None,
         Field(
-            description="End of the time limit or, for a GATED attempt, the time of the next check. Null if there is no time limit, or\nif the job has ended."
+            description="End of the time limit or of the wait before a retry. For a GATED attempt, the time of the next check. Null if\nthere is no time limit, or if the job has ended."
         ),
     ]
     then: Annotated[
