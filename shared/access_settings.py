@@ -49,8 +49,8 @@ class AccessSettings:
     callback_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_CALLBACK_KEYS",
         form.keys,
-        help="Keys of callback tokens, `kid:base64key`, separated by commas. The first key signs, all keys verify. If "
-        "unset, callbacks and stream tickets are disabled",
+        help="Keys of callback tokens and stream tickets, `kid:base64key`, separated by commas. The first key signs, "
+        "all keys verify. If unset, callbacks and stream tickets are disabled",
         secret=True,
     )
     audit_key: str | None = setting(
@@ -65,7 +65,7 @@ class AccessSettings:
         "LUCIUS_AUDIT_BLOB_ENDPOINT",
         form.optional(form.trusted_address),
         help="Blob endpoint of the storage account with the container `lucius-anchors`, for managed identity; https "
-        "(http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT",
+        "(http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION",
     )
     #: pairs (key id, secret); empty: no webhooks
     webhook_keys: tuple[tuple[str, bytes], ...] = setting(
@@ -129,8 +129,8 @@ class AccessSettings:
         form.text,
         "orch:all-tenants",
         help="Role (`roles`) of callers who see all tenants. With the suffix `:read`, callers can read every tenant's "
-        "jobs. With `:operate`, callers can change every tenant's jobs. Without a suffix the role allows both, in this "
-        "release",
+        "objects. With `:operate`, callers can submit for every tenant and change every tenant's objects. Without a "
+        "suffix the role allows both, in this release",
         tuning=True,
     )
     #: "": users of the dashboard enter a token
@@ -157,9 +157,9 @@ class AccessSettings:
     allowed_ref_hosts: frozenset[str] = setting(
         "LUCIUS_ALLOWED_REF_HOSTS",
         form.names,
-        help="Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, "
-        "separated by commas. `{tenant}` is the job's tenant. Add a port that differs from the scheme's default. "
-        "Default: any host or, with the template, the containers of the template's own account",
+        help="Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly "
+        "except for case, separated by commas. `{tenant}` is the job's tenant. Add a port that differs from the "
+        "scheme's default. Default: any host or, with the template, the containers of the template's own account",
         tuning=True,
     )
 

@@ -40,7 +40,7 @@ function List({ load, id, items, empty, children }) {
 function Incidents({ id }) {
   const load = async (options) => (id ? { incidents: [await api.getIncident({ incidentId: id }, options)] } : api.listIncidents({ tenant_id: tenant.value, limit: 50 }, options));
   return html`<${List} id=${`incidents:${tenant.value}:${id}`} load=${load} items="incidents"
-    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens an incident for an escalated job failure, an open circuit breaker, a silent service or an unreadable row.</p><//>`}>
+    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens an incident for an escalated job failure, an open circuit breaker, a silent service, or a row that LUCIUS cannot process.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
       ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
         ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps." }] : []),

@@ -26,7 +26,7 @@ _TAGS = {
     "runs": "A run is a job that executes a program. A run has a live log and artifacts.",
     "dead letters": "Failed jobs that are neither redriven nor dismissed.",
     "incidents": "Conditions that need an operator: escalated job failures, open circuit breakers, silent services, "
-    "unreadable rows.",
+    "and rows that LUCIUS cannot process.",
     "events": "Events of a tenant, in order.",
     "graphql": "Jobs, events and quotas, with the fields that the query selects.",
     "webhooks": "URLs that receive a tenant's signed events, and the deliveries to these URLs.",

@@ -40,8 +40,8 @@ class ProblemCode(StrEnum):
         404,
         "The attempt of the run has no artifact of this name. List the artifacts.",
     )
-    AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` must be a whole number of at least 1."
-    ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` must be a whole number of at least 1."
+    AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` is not a whole number from 1 to 9,999,999,999."
+    ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` is not a whole number from 1 to 999,999,999."
     BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request. Send one job request per line."
     BULK_INVALID = (
         "BULK_INVALID",
@@ -69,8 +69,8 @@ class ProblemCode(StrEnum):
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
         503,
-        "Storage or another service does not respond, concurrent requests changed the same rows, or a stored row is "
-        "unreadable. `detail` has the cause. Repeat the request after `Retry-After`.",
+        "Storage or another service does not respond, concurrent requests changed the same rows, or LUCIUS cannot "
+        "process a stored row. `detail` has the cause. Repeat the request after `Retry-After`.",
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", 400, "`dryRun` is not `true` or `false`, or the body is not a JSON object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", 400, "The body is not a valid job request. See `errors`."

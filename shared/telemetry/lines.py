@@ -61,7 +61,11 @@ LINES: tuple[Line, ...] = (
     Line("RESULT", _I, "The result of an attempt was applied"),
     Line("REPLY_IGNORED", _I, "Ignored a late, stale, repeated or foreign reply; `reason` has the code"),
     Line("ACK_TIMEOUT", _I, "No ACK arrived in time, so the attempt failed"),
-    Line("LEASE_EXPIRED", _I, "No RESULT and no heartbeat arrived in time, so the attempt failed"),
+    Line(
+        "LEASE_EXPIRED",
+        _I,
+        "No RESULT and no heartbeat arrived in time, or the attempt reached its maximum time, so the attempt failed",
+    ),
     Line(
         "TIME_EXCEEDED",
         _I,
@@ -79,25 +83,30 @@ LINES: tuple[Line, ...] = (
         _I,
         "The orchestration ended after five restarts; the job is FAILED_FINAL, or CANCELLED after a cancel request",
     ),
-    Line("REPAIRED", _I, "The sweeper repeated an external event that the orchestration had missed"),
+    Line(
+        "REPAIRED",
+        _I,
+        "The sweeper repaired a job; `reason` has the repair: `start`, `close`, or a repeated external event",
+    ),
     Line("JOB_REDRIVEN", _I, "A redrive created a new job from this job"),
     Line("JOB_REPLAYED", _I, "A replay created a new job from this job"),
     Line("DEAD_LETTER_DISMISSED", _I, "A caller dismissed the dead letter of a job"),
     Line(
         "INCIDENT_OPENED",
         _W,
-        "Opened an incident of a breaker, a silent service or an unreadable row; needs an operator. `reason` has the "
-        "code",
+        "Opened an incident of a breaker, a silent service or a row that LUCIUS cannot process; needs an operator. "
+        "`reason` has the code",
     ),
     Line(
         "INCIDENT_LATE",
         _W,
-        "Could not open or close the incident of a breaker or an unreadable row; retried by the next sweep",
+        "Could not open or close the incident of a breaker or of a row that LUCIUS cannot process; retried by the next "
+        "sweep",
     ),
     Line(
         "INCIDENT_SETTLED",
         _I,
-        "A caller resolved or dismissed an incident, or redrove its job; `status` has the new state",
+        "A caller resolved or dismissed an incident; `status` has the new state",
     ),
     Line("SWEPT", _I, "A sweep ended; the record has the counts of the sweep"),
     Line(
@@ -118,7 +127,7 @@ LINES: tuple[Line, ...] = (
         _W,
         "The sweeper found replies in dead-letter queues, and received them unless `dry_run` is true",
     ),
-    Line("DEAD_REPLIES_UNFINISHED", _W, "Could not empty a lane's dead-letter queue; retried by the next sweep"),
+    Line("DEAD_REPLIES_UNFINISHED", _W, "Could not empty a dead-letter queue of replies; retried by the next sweep"),
     Line(
         "HISTORY_KEPT",
         _W,
@@ -134,7 +143,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "RELIST_FAILED",
         _W,
-        "Could not check all active jobs, dead letters, idle tenants or silent services; retried by the next sweep",
+        "Could not check all active jobs, idle tenants or silent services; retried by the next sweep",
     ),
     Line("CLEAR_FAILED", _W, "Could not archive or clear an ended job; retried by a later sweep"),
     Line("MESSAGE_REJECTED", _W, "A message that no job can accept was moved to the rejected messages"),
@@ -201,7 +210,7 @@ LINES: tuple[Line, ...] = (
         "A circuit breaker opened after failed jobs; the quota admits no job until the breaker is half-open or reset",
     ),
     Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` names the action on each job"),
-    Line("BULK_ENDED", _I, "A bulk operation ended with an outcome for each job, or was cancelled"),
+    Line("BULK_ENDED", _I, "A bulk operation ended with an outcome for each job"),
     Line(
         "BULK_ITEM_BROKEN",
         _W,
@@ -316,13 +325,13 @@ LINES: tuple[Line, ...] = (
         _I,
         "A request got its response. The record has `method`, `route`, `status`, `duration_ms`, the error code as "
         "`reason`, the caller's `actor` and `tenant_id`, and the required `scope`. The record has `all_tenants` if the "
-        "request covered all tenants, and `jobId` if the path has a job id. Probes are logged at DEBUG",
+        "request had access to all tenants, and `jobId` if the path has a job id. Probes are logged at DEBUG",
     ),
     Line(
         "TOKEN_REFUSED",
         _I,
-        "A request got 401; `reason` has the cause. `kid` and `iss` are shortened, unverified claims of the token. "
-        "The request's ACCESS record has the same `correlation_id`",
+        "A request with an invalid token or ticket got 401; `reason` has the cause. `kid` and `iss` are shortened, "
+        "unverified claims of the token. The request's ACCESS record has the same `correlation_id`",
     ),
     Line(
         "KEYS_UNAVAILABLE",

@@ -33,7 +33,7 @@ class Metric(NamedTuple):
 _C, _H, _G = MetricKind.COUNTER, MetricKind.HISTOGRAM, MetricKind.GAUGE
 
 METRICS: tuple[Metric, ...] = (
-    Metric("job_started_total", _C, "{job}", ("jobType", "mode"), "Jobs created, including redrives"),
+    Metric("job_started_total", _C, "{job}", ("jobType", "mode"), "Jobs created, including redrives and replays"),
     Metric("job_completed_total", _C, "{job}", ("jobType", "status"), "Jobs that ended, by final status"),
     Metric("job_failures_total", _C, "{job}", ("jobType", "reason"), "Jobs FAILED_FINAL, by `error_code`"),
     Metric(
@@ -95,15 +95,14 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "outbox_oldest_seconds", _G, "s", (), "Age of the oldest attempt without an ACK. 0 if every attempt has an ACK"
     ),
-    Metric(
-        "publish_failures_total", _C, "{directive}", ("stepType",), "Directives that could not be sent to Service Bus"
-    ),
+    Metric("publish_failures_total", _C, "{directive}", ("stepType",), "Failed sends of directives to Service Bus"),
     Metric(
         "lane_backlog_total",
         _C,
         "{attempt}",
         ("lane",),
-        "Timeouts postponed because replies or directives still waited on the lane",
+        "Attempts whose timeout was postponed because replies or directives still waited on the lane, or the bus did "
+        "not respond",
     ),
     Metric(
         "steps_gated_total", _C, "{attempt}", ("guard",), "Attempts delayed by a dispatch limit of a service or lane"
@@ -142,9 +141,9 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{action}",
         ("action",),
-        "Actions of sweeps: repairs (`start, admit, restart, replace, raise, end, withdraw, close, hint`), clearing of "
-        "ended jobs (`purge, drop, archive, remove`), `skip` and `failed`. `skip` means that a later release wrote "
-        "the job's status. `failed` means that the action failed, and the next sweep retries the action",
+        "Actions of sweeps: repairs (`start, admit, restart, replace, raise, end, withdraw, close`), clearing of "
+        "ended jobs (`purge, drop, hint, archive, remove`), `skip` and `failed`. `skip` means that a later release "
+        "wrote the job's status. `failed` means that the action failed, and a later sweep retries the action",
     ),
     Metric("audit_signing_failures_total", _C, "{signature}", (), "Heads and anchors that the key did not sign"),
     Metric(
@@ -170,8 +169,8 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{check}",
         ("dependency", "outcome"),
-        "Health checks of `tables`, `servicebus`, `durable` and `blob`, by each sweep and by `/v1/health/ready`; "
-        "outcome `ok` or `down`",
+        "Health checks of `tables`, `servicebus`, `durable` and `blob`, by each timed sweep, by `/v1/health/ready` and "
+        "by `/v1/dashboard/metrics`; outcome `ok` or `down`",
     ),
     Metric(
         "contention_total",

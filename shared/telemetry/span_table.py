@@ -34,7 +34,7 @@ class SpanRow(NamedTuple):
 
 
 SPANS: tuple[SpanRow, ...] = (
-    SpanRow(SpanName.REQUEST, "server", "the caller's `traceparent` header", "An HTTP request"),
+    SpanRow(SpanName.REQUEST, "server", "the caller's `traceparent` header", "An HTTP request, except health checks"),
     SpanRow(
         SpanName.SUBMIT,
         "internal",
@@ -79,7 +79,7 @@ SPANS: tuple[SpanRow, ...] = (
     SpanRow(
         "process global-bus-replies-p{lane}",
         "consumer",
-        "the reply's `traceparent`, else `attempt`",
+        "the reply's `traceparent` if it is of this trace, else `attempt`",
         "Application of a reply. The name is `process callback` if the reply came over HTTP. Linked to the attempt",
     ),
     SpanRow(
