@@ -203,7 +203,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("pack_run_duration_seconds", _H, "s", ("status",), "Duration of a run's attempt, up to its RESULT"),
     Metric("pack_run_heartbeats_total", _C, "{heartbeat}", (), "Recorded heartbeats of runs"),
-    Metric("pack_run_artifacts_total", _C, "{artifact}", (), "Artifacts of runs that succeeded"),
+    Metric("pack_run_artifacts_total", _C, "{artifact}", (), "Artifacts in the RESULTs of runs"),
     Metric(
         "pack_run_logs_stream_lag_seconds",
         _H,
