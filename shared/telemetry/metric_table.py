@@ -126,7 +126,11 @@ METRICS: tuple[Metric, ...] = (
         "Replies whose `timestamp` differs by over 60 s from the time of Service Bus",
     ),
     Metric(
-        "quota_exceeded_total", _C, "{request}", ("tenant", "limit"), "Requests refused with 429, by tenant and limit"
+        "quota_exceeded_total",
+        _C,
+        "{request}",
+        ("tenant", "limit"),
+        "Requests refused with `LIMIT_REACHED`, by tenant and limit",
     ),
     Metric(
         "sweeper_passes_total",

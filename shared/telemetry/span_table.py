@@ -79,7 +79,7 @@ SPANS: tuple[SpanRow, ...] = (
     SpanRow(
         "process global-bus-replies-p{lane}",
         "consumer",
-        "the reply's `traceparent` if it is of this trace, else `attempt`",
+        "the reply's `traceparent` if it is of the job's trace, else `attempt`",
         "Application of a reply. The name is `process callback` if the reply came over HTTP. Linked to the attempt",
     ),
     SpanRow(
