@@ -34,7 +34,7 @@ class OverviewProblem(Response):
     """Problem that needs an operator."""
 
     level: Literal["critical", "warning"]
-    """Severity. `critical`: jobs do not continue, or the last sweep is late. `warning`: another problem."""
+    """Severity. `critical`: jobs cannot start or continue, or the last sweep is late. `warning`: another problem."""
     sentence: str
     """Problem in one sentence."""
     consequence: str | None

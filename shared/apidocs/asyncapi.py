@@ -80,7 +80,7 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
                 "LUCIUS sends a directive for each attempt of a step to the topic of the job's lane. The step's "
                 "platform service replies on the reply topic of the same lane with ACK, HEARTBEAT and RESULT.\n\n"
                 "Service Bus can deliver a message more than once. Both sides ignore unknown fields. LUCIUS stores an "
-                "unreadable message, and a message without a job, with the reason (`GET /v1/rejected`)."
+                "unreadable message, and a message that no job accepts, with the reason (`GET /v1/rejected`)."
             ),
             "license": {"name": "MIT"},
         },
@@ -174,8 +174,8 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
                 "channel": {"$ref": "#/channels/replies"},
                 "summary": (
                     "A reply changes its job only with the tenant, attempt and lease of the step's current attempt. "
-                    "LUCIUS records late, stale and repeated replies. Send the ACK on receipt, before the service "
-                    "queues the work. Send heartbeats while the work waits or runs."
+                    "LUCIUS records late, stale and repeated replies, at most 20 of a job. Send the ACK on receipt, "
+                    "before the service queues the work. Send heartbeats while the work waits or runs."
                 ),
                 "messages": [{"$ref": f"#/channels/replies/messages/{name}"} for name in replies],
                 "bindings": {"amqp1": {}},
@@ -206,7 +206,8 @@ def _channel(prefix: str, lanes: int, description: str, messages: list[str], ser
         "description": description,
         "parameters": {
             "lane": {
-                "description": "CRC32 of the routing key's UTF-8 bytes, modulo the number of lanes.",
+                "description": "CRC32 of the UTF-8 bytes of the directive's `routing_key_used`, modulo the number of "
+                "lanes.",
                 "enum": [str(lane) for lane in range(lanes)],
             }
         },

@@ -107,10 +107,15 @@ def _subject(type_: PublicType) -> str:
     return type_.split(".")[0]
 
 
+def _digest(type_: PublicType) -> str:
+    is_of_hook = _subject(type_) == "webhook"
+    return " For the webhook `default`, `{subject}` is `default_` and a digest of the tenant." if is_of_hook else ""
+
+
 def _attributes(type_: PublicType) -> JsonObject:
     return {
         "specversion": {"const": "1.0"},
-        "id": {**_TEXT, "description": "`{subject}:{jobseq}:{n}`, the same for every delivery of the event."},
+        "id": {**_TEXT, "description": f"`{{subject}}:{{jobseq}}:{{n}}`, the same for every delivery.{_digest(type_)}"},
         "source": {**_TEXT, "format": "uri-reference", "description": "`/lucius/{environment}/{tenant}`."},
         "type": {"const": type_.value},
         "subject": {**_TEXT, "description": "Id of the job, quota, incident or webhook."},

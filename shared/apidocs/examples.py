@@ -34,7 +34,7 @@ from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.jobs.plan import TimingDefaults, compute_digests, plan_job, with_first_event
-from shared.core.jobs.routing import LaneDecision, decide_lane
+from shared.core.jobs.routing import decide_lane, decide_lane_of
 from shared.core.overview.minutes import MinuteCounts
 from shared.core.overview.overview import Overview, Service
 from shared.core.registry import build_protocol
@@ -57,6 +57,10 @@ ENVELOPE: JsonObject = {
     "labels": {"team": "contracts"},
 }
 
+_REJECTED_BODY = (
+    '{"type": "ACK", "jobId": "job_0", "stepId": "ocr", "tenant_id": "tenant_a", "attempt_no": 1, "lease_id": '
+    f'"{_LEASE_ID}"}}'
+)
 _OVERVIEW_AT = datetime(2026, 1, 27, 10, 1, tzinfo=UTC)
 
 _RUNS: JsonObject = {
@@ -230,7 +234,7 @@ def by_model() -> JsonObject:
         "DeadLetterPage": {"deadletters": [dumped(dead_letter(failed))], "next": None, "partial": False},
         "CallbackOutcome": dumped(callback_outcome(created, applied=True, reason_code=None)),
         "RejectedPage": {"rejected": [rejected], "next": None},
-        "RejectedMessage": {**rejected, "body": '{"type": "ACK", "jobId": "job_0"}'},
+        "RejectedMessage": {**rejected, "body": _REJECTED_BODY},
         "BatchOutcome": {"results": [outcome, {"line": 2, "status": 400, "problem": PROBLEM}], "counts": counts},
         "Reconciled": {"dryRun": True, "looked_at": 1, "dead_replies": 0, "actions": [], "more": False},
         "Live": {"status": "live", "build": build_},
@@ -356,7 +360,7 @@ def _overview() -> JsonObject:
         minutes={_OVERVIEW_AT - timedelta(minutes=1): MinuteCounts(ends=Counter({("tenant_a", "SUCCEEDED", ""): 3}))},
     )
     tables = DependencyState(status="ok", since=_OVERVIEW_AT - timedelta(hours=1))
-    decision = LaneDecision(3, "tenant_a|doc_8", "DEFAULT", "GLOBAL_CONFIG", "default mode")
+    decision = decide_lane_of("tenant_a", "doc_8", None, default_mode="DEFAULT", lanes=16, modes=None)
     return {
         "DashboardMetrics": dumped(dashboard_metrics(overview, None, {"tables": tables}, lanes=16)),
         "Routing": dumped(routing("tenant_a", "doc_8", decision, "global-bus-replies-p")),

@@ -95,7 +95,9 @@ def _root(name: str, fields: Iterable[RootField]) -> str:
 def _argument(name: str, parameter: Parameter) -> str:
     kind = parameter.schema.get("type", "string")
     of = "[String!]" if kind == "array" else _NAMED[kind]
-    return f"{_quoted(parameter.description, '    ')}    {name}: {of}{'!' if parameter.where == 'path' else ''}\n"
+    # an argument has a list, and only the query of a URL has commas
+    meaning = parameter.description.replace(", separated by commas", "") if kind == "array" else parameter.description
+    return f"{_quoted(meaning, '    ')}    {name}: {of}{'!' if parameter.where == 'path' else ''}\n"
 
 
 def _object(name: str, schema: JsonObject, components: JsonObject) -> str:

@@ -47,7 +47,10 @@ class PublicType(StrEnum):
     )
     PROGRESS = ("job.progress", "LUCIUS recorded a heartbeat that renews the lease or has new `progress`.")
     STEP_COMPLETED = ("job.step.completed", "A step succeeded.")
-    RETRYING = ("job.retrying", "An attempt failed. Another attempt follows at `nextEligibleAt` or later.")
+    RETRYING = (
+        "job.retrying",
+        "An attempt failed. Unless the job ends first, another attempt follows at `nextEligibleAt` or later.",
+    )
     PAUSED = ("job.paused", "The job is paused and has no attempt in flight.")
     RESUMED = ("job.resumed", "The job was resumed, possibly before its attempts in flight had ended.")
     COMPLETED = ("job.completed", "The job succeeded.")
@@ -80,7 +83,7 @@ class PublicType(StrEnum):
     )
     WEBHOOK_RESUMED = (
         "webhook.resumed",
-        "A caller resumed a webhook that was disabled, suspended, or waiting after 5 consecutive failures.",
+        "A caller resumed or enabled a webhook. Its waiting deliveries continue.",
     )
     WEBHOOK_DEAD = ("webhook.dead", "LUCIUS abandoned deliveries of a webhook, or of `callback_urls`.")
 

@@ -102,8 +102,10 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
         _T.CANCEL: TargetState(_S.CANCELLED, "R11: a cancelled job cancels its unfinished steps"),
     },
     _S.INITIATED: {
-        _T.LANE_BACKLOG: TargetState(_S.INITIATED, "R8: the directive still waits on the lane"),
-        _T.RENEW: TargetState(_S.INITIATED, "R4: LUCIUS publishes the same attempt again"),
+        _T.LANE_BACKLOG: TargetState(
+            _S.INITIATED, "R8: the directive or a reply can wait on the lane, or LUCIUS cannot read the lane"
+        ),
+        _T.RENEW: TargetState(_S.INITIATED, "R4: LUCIUS publishes the recorded attempt late or again"),
         _T.ACK: TargetState(_S.PROCESSING, "R5: a service acknowledged the attempt"),
         _T.HEARTBEAT: TargetState(_S.PROCESSING, "R6: a heartbeat before the ACK counts as the ACK"),
         _T.SUCCEED: TargetState(_S.SUCCEEDED, "R6: a RESULT can arrive before the ACK"),
@@ -111,17 +113,23 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
             _S.FAILED_RETRY, "R8: ACK timeout, or a retryable RESULT before the ACK; attempts remain"
         ),
         _T.FAIL_FINAL: TargetState(
-            _S.FAILED_FINAL, "R8: no attempts remain, the failure is final, or Service Bus refused the directive"
+            _S.FAILED_FINAL,
+            "R8: the failure is final, no attempts or no time remain, or Service Bus refused the directive",
         ),
-        _T.CANCEL: TargetState(_S.CANCELLED, "R11: a CANCELLING job cancels the step when its attempt ends"),
+        _T.CANCEL: TargetState(
+            _S.CANCELLED,
+            "R11: the directive was never sent, another step of the group failed, or the orchestration failed",
+        ),
     },
     _S.PROCESSING: {
-        _T.LANE_BACKLOG: TargetState(_S.PROCESSING, "R8: unread replies on the lane can contain the RESULT"),
+        _T.LANE_BACKLOG: TargetState(
+            _S.PROCESSING, "R8: unread replies on the lane can contain the RESULT, or LUCIUS cannot read the lane"
+        ),
         _T.HEARTBEAT: TargetState(_S.PROCESSING, "R5: a heartbeat renews the lease"),
         _T.SUCCEED: TargetState(_S.SUCCEEDED, "R6: the first RESULT of an attempt is final"),
         _T.FAIL_RETRY: TargetState(_S.FAILED_RETRY, "R8: a retryable RESULT, or the lease expired; attempts remain"),
-        _T.FAIL_FINAL: TargetState(_S.FAILED_FINAL, "R8: the failure is final, or no attempts remain"),
-        _T.CANCEL: TargetState(_S.CANCELLED, "R11: a CANCELLING job cancels the step when its attempt ends"),
+        _T.FAIL_FINAL: TargetState(_S.FAILED_FINAL, "R8: the failure is final, or no attempts or no time remain"),
+        _T.CANCEL: TargetState(_S.CANCELLED, "R12: another step of the group failed, or the orchestration failed"),
     },
     _S.FAILED_RETRY: {
         _T.GATED: TargetState(_S.FAILED_RETRY, "R56: a dispatch limit of the service or lane delays the step"),
@@ -130,7 +138,9 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
         _T.HEARTBEAT: TargetState(_S.PROCESSING, "R7: the service replied after the attempt timed out"),
         _T.SUCCEED: TargetState(_S.SUCCEEDED, "R7: the RESULT arrived after the attempt timed out"),
         _T.FAIL_RETRY: TargetState(_S.FAILED_RETRY, "R7: a retryable RESULT arrived after the attempt timed out"),
-        _T.FAIL_FINAL: TargetState(_S.FAILED_FINAL, "R7: the RESULT arrived after the attempt timed out"),
+        _T.FAIL_FINAL: TargetState(
+            _S.FAILED_FINAL, "R7: a RESULT arrived after the attempt timed out, or no time remains"
+        ),
         _T.CANCEL: TargetState(_S.CANCELLED, "R11: no attempt is in flight"),
     },
     _S.SUCCEEDED: {},
@@ -160,20 +170,22 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, TargetState]] = {
     },
     _J.THROTTLED: {
         _E.EXPIRED: TargetState(_J.FAILED_FINAL, "R53: the job did not start before `expires_at`"),
-        _E.ADMITTED: TargetState(_J.QUEUED, "R48: all quotas of the job admit it"),
+        _E.ADMITTED: TargetState(_J.QUEUED, "R48: all quotas of the job admit it, or an operator admitted it"),
         _E.CANCEL_IDLE: TargetState(_J.CANCELLED, "R11: no attempt is in flight"),
         _E.PAUSE_IDLE: TargetState(_J.PAUSED, "R49: the job leaves its waiting queue and keeps its age"),
     },
     _J.QUEUED: {
         _E.ATTEMPT_RECORDED: TargetState(_J.QUEUED, "R4: the job is QUEUED until the first ACK"),
-        _E.ACKED: TargetState(_J.IN_PROGRESS, "R5: the first ACK"),
+        _E.ACKED: TargetState(_J.IN_PROGRESS, "R5: the first ACK, or another reply that arrived first"),
         _E.STEP_FAILED_RETRY: TargetState(_J.QUEUED, "R8: another attempt follows"),
-        _E.STEP_FAILED_FINAL: TargetState(_J.FAILED_FINAL, "R8: a step failed finally"),
+        _E.STEP_FAILED_FINAL: TargetState(_J.FAILED_FINAL, "R8: a step failed permanently"),
         _E.CANCEL: TargetState(_J.CANCELLING, "R11: the attempt in flight can still end"),
-        _E.CANCEL_IDLE: TargetState(_J.CANCELLED, "R11: no attempt is in flight"),
+        _E.CANCEL_IDLE: TargetState(
+            _J.CANCELLED, "R11: no attempt is in flight, or Service Bus did not accept its directive"
+        ),
         _E.PAUSE: TargetState(_J.PAUSING, "R11: the job pauses when the attempt in flight ends"),
         _E.PAUSE_IDLE: TargetState(_J.PAUSED, "R11: no attempt is in flight"),
-        _E.RESTART: TargetState(_J.QUEUED, "R18: the orchestration ended before the job"),
+        _E.RESTART: TargetState(_J.QUEUED, "R18: the orchestration ended before the job, or ignored its checks"),
         _E.ORCHESTRATION_FAILED: TargetState(_J.FAILED_FINAL, "R18: the maximum of five restarts is reached"),
         _E.SIBLINGS_IN_FLIGHT: TargetState(_J.QUEUED, "R12: other steps of the parallel group are in flight"),
     },
@@ -183,12 +195,14 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, TargetState]] = {
         _E.STEP_SUCCEEDED: TargetState(_J.IN_PROGRESS, "R6: another step follows"),
         _E.LAST_STEP_SUCCEEDED: TargetState(_J.SUCCEEDED, "R6: every step has succeeded"),
         _E.STEP_FAILED_RETRY: TargetState(_J.IN_PROGRESS, "R8: another attempt follows"),
-        _E.STEP_FAILED_FINAL: TargetState(_J.FAILED_FINAL, "R8: a step failed finally"),
+        _E.STEP_FAILED_FINAL: TargetState(_J.FAILED_FINAL, "R8: a step failed permanently"),
         _E.CANCEL: TargetState(_J.CANCELLING, "R11: the attempt in flight can still end"),
-        _E.CANCEL_IDLE: TargetState(_J.CANCELLED, "R11: no attempt is in flight"),
+        _E.CANCEL_IDLE: TargetState(
+            _J.CANCELLED, "R11: no attempt is in flight, or Service Bus did not accept its directive"
+        ),
         _E.PAUSE: TargetState(_J.PAUSING, "R11: the job pauses when the attempt in flight ends"),
         _E.PAUSE_IDLE: TargetState(_J.PAUSED, "R11: no attempt is in flight"),
-        _E.RESTART: TargetState(_J.IN_PROGRESS, "R18: the orchestration ended before the job"),
+        _E.RESTART: TargetState(_J.IN_PROGRESS, "R18: the orchestration ended before the job, or ignored its checks"),
         _E.ORCHESTRATION_FAILED: TargetState(_J.FAILED_FINAL, "R18: the maximum of five restarts is reached"),
         _E.SIBLINGS_IN_FLIGHT: TargetState(_J.IN_PROGRESS, "R12: other steps of the parallel group are in flight"),
     },
@@ -197,13 +211,15 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, TargetState]] = {
         _E.STEP_SUCCEEDED: TargetState(_J.PAUSED, "R11: the attempt in flight ended"),
         _E.LAST_STEP_SUCCEEDED: TargetState(_J.SUCCEEDED, "R6: the last step succeeded"),
         _E.STEP_FAILED_RETRY: TargetState(_J.PAUSED, "R11: the next attempt starts after a resume"),
-        _E.STEP_FAILED_FINAL: TargetState(_J.FAILED_FINAL, "R8: a step failed finally"),
+        _E.STEP_FAILED_FINAL: TargetState(_J.FAILED_FINAL, "R8: a step failed permanently"),
         _E.CANCEL: TargetState(_J.CANCELLING, "R11: a cancel overrides a pause"),
-        _E.CANCEL_IDLE: TargetState(_J.CANCELLED, "R11: Service Bus never accepted the directive in flight"),
+        _E.CANCEL_IDLE: TargetState(
+            _J.CANCELLED, "R11: Service Bus did not accept the directive of the attempt in flight"
+        ),
         _E.PAUSE: TargetState(_J.PAUSING, "R11: idempotent; a repeated request changes nothing"),
         _E.RESUME_UNACKED: TargetState(_J.QUEUED, "R11: a resume revokes the pause"),
         _E.RESUME_ACKED: TargetState(_J.IN_PROGRESS, "R11: a resume revokes the pause"),
-        _E.RESTART: TargetState(_J.PAUSING, "R18: the orchestration ended before the job"),
+        _E.RESTART: TargetState(_J.PAUSING, "R18: the orchestration ended before the job, or ignored its checks"),
         _E.ORCHESTRATION_FAILED: TargetState(_J.FAILED_FINAL, "R18: the maximum of five restarts is reached"),
         _E.SIBLINGS_IN_FLIGHT: TargetState(_J.PAUSING, "R12: the job pauses when the last attempt in flight ends"),
     },
@@ -222,7 +238,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, TargetState]] = {
         _E.RESUME_STAGED: TargetState(_J.THROTTLED, "R49: the job enters its waiting queue at the position of its age"),
         _E.RESUME_WAITING: TargetState(_J.WAITING_FOR_JOBS, "R53: a dependency of the job can still be unfinished"),
         _E.EXPIRED: TargetState(_J.FAILED_FINAL, "R53: the job did not start before `expires_at`"),
-        _E.RESTART: TargetState(_J.PAUSED, "R18: the orchestration ended before the job"),
+        _E.RESTART: TargetState(_J.PAUSED, "R18: the orchestration ended before the job, or ignored its checks"),
         _E.ORCHESTRATION_FAILED: TargetState(_J.FAILED_FINAL, "R18: the maximum of five restarts is reached"),
     },
     _J.CANCELLING: {
@@ -232,7 +248,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, TargetState]] = {
         _E.STEP_FAILED_RETRY: TargetState(_J.CANCELLED, "R11: the attempt in flight ended"),
         _E.STEP_FAILED_FINAL: TargetState(_J.CANCELLED, "R11: the attempt in flight ended"),
         _E.CANCEL: TargetState(_J.CANCELLING, "R11: idempotent; a repeated request changes nothing"),
-        _E.RESTART: TargetState(_J.CANCELLING, "R18: the orchestration ended before the job"),
+        _E.RESTART: TargetState(_J.CANCELLING, "R18: the orchestration ended before the job, or ignored its checks"),
         _E.ORCHESTRATION_FAILED: TargetState(
             _J.CANCELLED, "R18: the maximum of five restarts is reached, and a cancel was requested"
         ),

@@ -27,6 +27,7 @@ SLOW_AFTER = timedelta(minutes=2)
 _FAILURES_WITHIN = timedelta(minutes=10)
 _MANY_FAILURES, _FAILED_SHARE = 5, 0.2
 _STAYS_OPEN = "The incident stays open until an operator closes the incident, or its cause ends."
+_JOB_STAYS_OPEN = "An incident of a job stays open until an operator closes the incident, or redrives the job."
 _KINDS = {
     IncidentKind.JOB: "job",
     IncidentKind.BREAKER: "circuit breaker of quota",
@@ -39,7 +40,7 @@ class Level(StrEnum):
     """The severity of a problem."""
 
     CRITICAL = "critical"
-    """Jobs do not continue, or the last sweep is late."""
+    """Jobs cannot start or continue, or the last sweep is late."""
     WARNING = "warning"
     """An operator must check the cause."""
     OK = "ok"
@@ -158,7 +159,7 @@ def _find_unreachable(overview: Overview) -> Iterator[HealthProblem]:
         yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"{down.name}: no response for {age(overview.at, down.since)} ({down.reason}).",
-            consequence="Jobs stop, and continue when the dependency responds.",
+            consequence="Jobs that need the dependency stop until it responds.",
             since=down.since,
             kind=SubjectKind.DEPENDENCY,
             subject=down.name,
@@ -278,7 +279,7 @@ def _find_incidents(overview: Overview) -> Iterator[HealthProblem]:
             level=Level.WARNING,
             sentence=f"Incidents: {more}{len(failed)} failed jobs wait for an operator, most often with "
             f"{codes.most_common(1)[0][0]}.",
-            consequence=_STAYS_OPEN,
+            consequence=_JOB_STAYS_OPEN,
             since=failed[-1].opened_at,
             kind=SubjectKind.INCIDENT,
             subject=failed[0].id,
@@ -292,7 +293,7 @@ def _find_incidents(overview: Overview) -> Iterator[HealthProblem]:
             level=Level.WARNING,
             sentence=f"Incident: {_KINDS[incident.kind]} {incident.subject}{whose}, {incident.code}, open for "
             f"{age(overview.at, incident.opened_at)}.",
-            consequence=_STAYS_OPEN,
+            consequence=_JOB_STAYS_OPEN if incident.kind is IncidentKind.JOB else _STAYS_OPEN,
             since=incident.opened_at,
             kind=SubjectKind.INCIDENT,
             subject=incident.id,
@@ -309,7 +310,7 @@ def _find_rejected_messages(overview: Overview) -> Iterator[HealthProblem]:
         level=Level.WARNING,
         sentence=f"Rejected messages: no job accepted {more}{_count(overview.rejected.total(), 'message')} in the last "
         f"hour, most with reason {reason}.",
-        consequence="Jobs continue without the messages. An attempt whose reply was rejected ends at its time limit.",
+        consequence="Jobs continue without the messages. An attempt whose RESULT was rejected ends at its time limit.",
         since=overview.rejected_since,
         kind=SubjectKind.REJECTED,
         subject=reason,

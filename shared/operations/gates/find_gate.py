@@ -65,9 +65,7 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
         return found
     stored = await context.admissions.read(tenant)
     if stored is None or gate_id not in stored.admission.gates:
-        raise GateNotFound(
-            f"{gate_id} of tenant {tenant}; name the quota by tenant and job_type, or by tenant and source"
-        )
+        raise GateNotFound(f"{gate_id} of tenant {tenant}; check the id, or add the parameter type or source")
     return stored.admission.gates[gate_id].gate
 
 
