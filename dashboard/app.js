@@ -51,7 +51,7 @@ function Tenant() {
 function Help() {
   const dialog = useRef(null);
   useEffect(() => dialog.current.showModal(), []);
-  const keys = { "/": "Search", "j  k": "Next and previous job", Enter: "Open the job", x: "Select the job", "h  l": "Previous and next event of the job", "g o": "Overview", "g j": "Jobs", "?": "Show this list" };
+  const keys = { "/": "Search", "j  k": "Next and previous job", Enter: "Open the job", x: "Select the job", "h  l": "Previous and next event of the job", "g o": "Overview", "g j": "Jobs", "g q": "Quotas", "g i": "Incidents", "g s": "Submit", "?": "Show this list" };
   return html`<dialog ref=${dialog} class="dialog" aria-labelledby="keys-title" onClose=${() => (helpOpen.value = false)}><h2 id="keys-title">Keyboard shortcuts</h2>
     <dl class="fact-list">${Object.entries(keys).map(([key, text]) => html`<div key=${key} class="key-row"><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
     <div class="dialog-buttons"><button class="button" onClick=${() => dialog.current.close()}>Close</button></div></dialog>`;

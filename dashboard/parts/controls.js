@@ -10,8 +10,8 @@ const WAITING = ["THROTTLED", "WAITING_FOR_JOBS"];
 const RUNNING = ["QUEUED", "IN_PROGRESS"];
 const ACTIONS = [
   { name: "pause", verb: "Pause", states: RUNNING, send: pauseJob, text: "The job starts no further attempt. Attempts in flight finish." },
-  { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues with its next attempt or step." },
-  { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, even if the limits of its quotas are reached or a quota is held." },
+  { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues with its next attempt or step. A job that has not started waits for its quotas or other jobs again." },
+  { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, even if a quota of the job is held, has reached a limit, or has an open circuit breaker." },
   { name: "priority", verb: "Priority", states: ["THROTTLED"], send: changePriority, reason: "required", text: "The job gets a new position in its waiting queue." },
   { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps." },
   { name: "replay", verb: "Replay", states: ["SUCCEEDED", "FAILED_FINAL", "CANCELLED"], send: replayJob, reason: "required", text: "A new job runs every step again. The output of the new job stays in the workspace." },

@@ -16,7 +16,8 @@ function Preview({ keys, change, headers, onReady }) {
   if (!found.data) return html`<${Skeleton} rows=${2} />`;
   const { changed, released, held_back: heldBack } = found.data;
   if (!changed) return html`<p class="muted">The quota has these limits already.</p>`;
-  return html`<p class="big"><b class="tabular">${released ?? 0}</b> waiting ${released === 1 ? "job starts" : "jobs start"} with these limits.</p>
+  if (typeof released !== "number") return html`<p class="muted">LUCIUS does not count the jobs that start with these limits.</p>`;
+  return html`<p class="big"><b class="tabular">${released}</b> waiting ${released === 1 ? "job starts" : "jobs start"} with these limits.</p>
     ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> ${heldBack === 1 ? "job continues" : "jobs continue"} to wait for this quota.</p>`}`;
 }
 
@@ -59,7 +60,7 @@ export function QuotaActions({ quota, keys, onDone }) {
       ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
       ${open === "hold" && html`<p>LUCIUS admits no further job until a caller resumes the quota. Running jobs continue.</p>`}
       ${open === "throttle" && input("max_per_hour")}
-      ${open === "resume" && html`<p>The hold and the throttle end. LUCIUS then admits waiting jobs in the order of the waiting queue.</p>`}
+      ${open === "resume" && html`<p>The hold and the throttle end. ${["service", "lane"].includes(quota.kind) ? "Waiting steps check the limit again within about 5 minutes." : "LUCIUS then admits waiting jobs in the order of the waiting queue."}</p>`}
       ${open === "reset" && html`<p>The breaker closes, and LUCIUS clears the counts of the breaker. LUCIUS then admits waiting jobs in the order of the waiting queue.</p>`}
       <${CopyButton} small text=${curlOf(...actions[open][1]("REASON"), headers)}>Copy as curl<//>
     <//>`}

@@ -9,7 +9,7 @@ import { exact } from "./time.js";
 
 /** Maximum characters of the log on the page. The command and the API return the whole log. */
 const SHOWN = 200000;
-/** Minimum characters of a full response: 512 KiB at 4 bytes a character. A shorter response ends the log. */
+/** Minimum characters of a full response: 512 KiB at 4 bytes a character. After a shorter response, the page waits for more of the log. */
 const FULL = 2 ** 17 - 1;
 
 /** Reads the log of one attempt until the run has ended or the next attempt has a log. */

@@ -57,9 +57,9 @@ const DeadLetters = () => html`<${List} id=${`dead:${tenant.value}`} load=${(opt
   empty=${html`<${EmptyState} title="No dead letters"><p>A dead letter is a failed job that is neither redriven nor dismissed.</p><//>`}>
   ${(each, reload) => html`<header><h2 class="clip mono">${each.error_code ?? each.last_error_code}</h2>${may(api.redriveJob) && html`<${Actions} onDone=${reload} actions=${[
     { verb: "Redrive", send: api.redriveJob, values: { jobId: each.jobId }, reason: "optional", text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps." },
-    { verb: "Dismiss", send: api.dismissDeadLetter, values: { jobId: each.jobId }, text: "The job stays failed and leaves this list. LUCIUS dismisses the incident of the job, if any." },
+    { verb: "Dismiss", send: api.dismissDeadLetter, values: { jobId: each.jobId }, text: "The job stays failed and leaves this list. LUCIUS dismisses the open incident of the job, if any." },
   ]} />`}</header><p class="clip-lines">${each.error_message}</p>
-  <p class="muted small">job ${job(each.jobId)} · ${each.request_type} · step ${each.failed_step_id} after ${each.attempts_total} attempts · tenant ${each.tenant_id} · <${Time} at=${each.completed_at} /></p>`}
+  <p class="muted small">job ${job(each.jobId)} · ${each.request_type} · step ${each.failed_step_id} · attempts: ${each.attempts_total} · tenant ${each.tenant_id} · <${Time} at=${each.completed_at} /></p>`}
 <//>`;
 
 function Message({ id, onDone }) {
@@ -82,8 +82,8 @@ function Rejected() {
 }
 
 const Deliveries = ({ hook }) => html`<${List} id=${`deliveries:${hook.hookId}`} load=${(options) => api.listDeliveries({ hookId: hook.hookId, tenant_id: hook.tenant, limit: 20 }, options)} items="deliveries" empty=${html`<p class="muted">The webhook has no deliveries.</p>`}>
-  ${(each, reload) => html`<header><span><${Mark} state=${each.state} /> <span class="mono">${each.event_type}</span></span>${each.state !== "PENDING" && may(api.redeliver) && html`<${Actions} onDone=${reload} actions=${[{ verb: "Redeliver", reason: "none", send: api.redeliver, values: { hookId: hook.hookId, number: each.number, tenant_id: hook.tenant, name: each.name }, text: "LUCIUS sends the event again. While the webhook is disabled or suspended, the event waits." }]} />`}</header>
-    <p class="muted small">${each.jobId ? html`job ${job(each.jobId)} · ` : ""}${each.tries} tries${each.status ? ` · HTTP ${each.status}` : ""}${each.error ? ` · ${each.error}` : ""} · <${Time} at=${each.tried_at ?? each.created_at} /></p>`}
+  ${(each, reload) => html`<header><span><${Mark} state=${each.state} /> <span class="mono">${each.event_type}</span></span>${each.state !== "PENDING" && may(api.redeliver) && html`<${Actions} onDone=${reload} actions=${[{ verb: "Redeliver", reason: "none", send: api.redeliver, values: { hookId: hook.hookId, number: each.number, tenant_id: hook.tenant, name: each.name }, text: "LUCIUS sends the event again. While the webhook is disabled, suspended or waiting after failures, the event waits." }]} />`}</header>
+    <p class="muted small">${each.jobId ? html`job ${job(each.jobId)} · ` : ""}tries: ${each.tries}${each.status ? ` · HTTP ${each.status}` : ""}${each.error ? ` · ${each.error}` : ""} · <${Time} at=${each.tried_at ?? each.created_at} /></p>`}
 <//>`;
 
 const testResult = ({ delivered, status, error, took_ms: took }) => `${delivered ? "Delivered" : "Not delivered"}: ${status ? `HTTP ${status}` : error} in ${took} ms`;

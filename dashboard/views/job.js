@@ -41,7 +41,7 @@ const load = async (jobId, options) => {
 /** Returns a sentence with the outcome, or with the condition that the job waits for. */
 function Summary({ job, receipt, explanation }) {
   const { total } = receipt;
-  const names = { service_s: "in services", ack_s: "waiting for ACKs", gated_s: "waiting for quotas or dispatch limits", dependent_s: "waiting for other jobs", backoff_s: "in backoff", backlog_s: "in a backlog", paused_s: "paused" };
+  const names = { service_s: "in services", ack_s: "waiting for ACKs", gated_s: "waiting for quotas or dispatch limits", dependent_s: "waiting for other jobs", backoff_s: "in backoff", backlog_s: "behind messages on the lane", paused_s: "paused" };
   const spent = Object.entries(names).filter(([name]) => total[name] > 0.0005).sort(([one], [other]) => total[other] - total[one]).slice(0, 3).map(([name, words]) => `${duration(total[name])} ${words}`);
   const attempts = `${job.attempts_total} ${job.attempts_total === 1 ? "attempt" : "attempts"}`;
   if (!hasEnded(job.status)) {

@@ -33,7 +33,7 @@ function Problem({ problem, first = false }) {
     <div><p class=${first ? "problem-title" : ""}>${sentence}</p>
       <p class="muted small">${since && html`Began <${Time} at=${since} />. `}${consequence}</p>
       ${command && html`<p class="command"><code class="mono break">${command}</code> <${CopyButton} small text=${command}>copy<//></p>`}</div>
-    <div class="buttons">${subject?.kind === "service" && html`<a class="button" href=${jobsOf("QUEUED", "IN_PROGRESS")}>Waiting jobs</a>`}
+    <div class="buttons">${subject?.kind === "service" && html`<a class="button" href=${jobsOf("QUEUED", "IN_PROGRESS")}>Active jobs</a>`}
       ${TARGETS[subject?.kind] && subject.kind !== "service" && html`<a class="button" href=${TARGETS[subject.kind](subject.id)}>Show</a>`}</div>
   </article>`;
 }

@@ -52,7 +52,11 @@ function bodyOf(protocol, name, texts, payload) {
   return { body: { schema_version: "1.0", tenant_id: name, request_type: protocol.request_type, input_ref: { uri: input }, output_ref: { uri: output }, payload: parts, ...rest, ...(labels ? { labels } : {}) }, error: wrong };
 }
 
-const VERDICTS = { ADMITTED: ["good", "The job can start immediately."], STAGED: ["stopped", "The job must wait for a quota."], REFUSED: ["bad", "LUCIUS refuses the request."] };
+const VERDICTS = { ADMITTED: ["good", "The job can start immediately."], STAGED: ["stopped", "The job must wait for a quota, or for earlier jobs."], REFUSED: ["bad", "LUCIUS refuses the request."] };
+const IDEMPOTENCY = {
+  DUPLICATE: ["stopped", "LUCIUS returns the existing job, and creates no new job."],
+  CONFLICT: ["bad", "LUCIUS refuses the request, because a job with this idempotency key has another body."],
+};
 
 function Answer({ body, error, children }) {
   const key = JSON.stringify(body);
@@ -66,11 +70,11 @@ function Answer({ body, error, children }) {
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />${children}`;
   if (!found.data) return html`<${Skeleton} rows=${1} />${children}`;
   const { quota, idempotency, directives } = found.data;
-  const [color, text] = VERDICTS[quota.verdict] ?? ["idle", quota.verdict];
+  const [color, text] = IDEMPOTENCY[idempotency.verdict] ?? VERDICTS[quota.verdict] ?? ["idle", quota.verdict];
   return html`<p class=${`state ${color}`}><${Shape} color=${color} />${text}</p>
     ${quota.limit && html`<p class="muted">Limit: <span class="mono">${quota.limit}</span></p>`}
     ${quota.tenant_limit !== null && quota.tenant_limit !== undefined && html`<p class="muted">The tenant has ${quota.tenant_active} active jobs. The limit is ${quota.tenant_limit}.</p>`}
-    ${idempotency.jobId && html`<p class="notice">A job with this request or idempotency key already exists: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. LUCIUS creates no new job.</p>`}
+    ${idempotency.jobId && html`<p class="notice">Existing job: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a></p>`}
     ${children}
     <details><summary>${directives.length} ${directives.length === 1 ? "directive" : "directives"}</summary><pre class="mono">${JSON.stringify(directives, null, 2)}</pre></details>`;
 }

@@ -368,6 +368,6 @@ def test_the_drill(screens: Screens, scene: Scene, api: Live) -> None:
     expect(problem).to_contain_text("ocr: no reply for 6 minutes, 2 directives wait.")
     expect(problem.get_by_role("time")).to_have_attribute("datetime", json.loads(body)["health"]["since"])
     expect(problem).to_contain_text("wait until the service replies, or fail at their time limit.")
-    problem.get_by_role("link", name="Waiting jobs").click()
+    problem.get_by_role("link", name="Active jobs").click()
     page.get_by_role("link", name=short(scene.queued)).click()
     expect(page.locator(".summary")).to_contain_text(re.compile(r"^Waits for .*ocr.*Until \d{4}-"))
