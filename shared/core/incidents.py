@@ -41,17 +41,17 @@ class IncidentKind(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """The state of an incident: OPEN until an operator closes the incident, or until the cause of the incident ends.
+    """The state of an incident: OPEN until a caller closes the incident, or until the cause of the incident ends.
     The other states are final.
     """
 
     OPEN = "OPEN"
     RESOLVED = "RESOLVED"
-    """An operator resolved the incident, or the cause of the incident ended."""
+    """A caller resolved the incident, or the cause of the incident ended."""
     RETRIED = "RETRIED"
     """Another job redrives the failed job."""
     DISMISSED = "DISMISSED"
-    """An operator dismissed the incident."""
+    """A caller dismissed the incident."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ class LetterState(StrEnum):
     REDRIVEN = "REDRIVEN"
     """Another job redrives the job."""
     DISMISSED = "DISMISSED"
-    """An operator dismissed the dead letter."""
+    """A caller dismissed the dead letter."""
 
 
 def letter_at_end(job: Job) -> LetterState | None:

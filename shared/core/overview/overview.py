@@ -26,8 +26,10 @@ SLOW_AFTER = timedelta(minutes=2)
 #: `_FAILED_SHARE`
 _FAILURES_WITHIN = timedelta(minutes=10)
 _MANY_FAILURES, _FAILED_SHARE = 5, 0.2
-_STAYS_OPEN = "The incident stays open until an operator closes the incident, or its cause ends."
-_JOB_STAYS_OPEN = "An incident of a job stays open until an operator closes the incident, or redrives the job."
+_STAYS_OPEN = "The incident stays open until its cause ends, or until a caller resolves or dismisses the incident."
+_JOB_STAYS_OPEN = (
+    "An incident of a job stays open until a caller redrives the job, or resolves or dismisses the incident."
+)
 _KINDS = {
     IncidentKind.JOB: "job",
     IncidentKind.BREAKER: "circuit breaker of quota",
@@ -133,7 +135,8 @@ def health_of(overview: Overview, problems: Sequence[HealthProblem]) -> HealthPr
     """Returns the worst problem, or a problem of level OK if no problem exists."""
     if problems:
         return problems[0]
-    sentence = f"All good. {_count(overview.active.total(), 'job')} in progress or waiting."
+    more = "At least " if overview.active_at_least else ""
+    sentence = f"All good. {more}{_count(overview.active.total(), 'job')} in progress or waiting."
     if held := sum(quota.held for quota in overview.quotas):
         sentence += f" {_count(held, 'quota')} {'is' if held == 1 else 'are'} held."
     return HealthProblem(level=Level.OK, sentence=sentence)

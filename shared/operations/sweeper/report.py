@@ -36,7 +36,7 @@ class RepairKind(StrEnum):
     #: the remaining rows of an archived job are deleted
     REMOVE = "remove"
     SKIP = "skip: the status is of a later release"
-    FAILED = "failed, retried by the next sweep"
+    FAILED = "failed, retried by a later sweep"
 
     @property
     def code(self) -> str:

@@ -157,7 +157,7 @@ async def test_a_job_in_line_that_cannot_be_read_stops_nobody(staging: World, fa
     first, second = [(await posted(staging, number, expires_at=soon))[0] for number in (1, 2)]
     staging.clock.advance(400)
     with failing(staging.ledger, "read", error=fault, only=lambda job_id: job_id == second):
-        assert "failed, retried by the next sweep" in await swept(staging)
+        assert "failed, retried by a later sweep" in await swept(staging)
         await dispatch(staging, first)
         await service_sends(staging, first, "RESULT", 1)
     assert await statuses(staging, [first]) == ["SUCCEEDED"]

@@ -212,7 +212,7 @@ async def test_an_archiving_that_died_is_gone_on_with(world: World, dies_at: str
     await swept(world, HOUR + 1)
     target, method = dies_at.split(".")
     failing(getattr(world, target), method, at=[1])
-    assert await swept(world, 30 * DAY) == ["failed, retried by the next sweep"]
+    assert await swept(world, 30 * DAY) == ["failed, retried by a later sweep"]
     assert (await swept(world, 60))[0] in ("archive", "remove")
     assert (await world.ledger.read(job_id), await world.ledger.events(job_id)) == (None, [])
     [text] = world.archive.kept.values()
@@ -226,7 +226,7 @@ async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(world
     job_id = await ended(world)
     await swept(world, HOUR + 1)
     meanwhile(world.archive, "put", lambda: service_sends(world, job_id, "ACK", 99), after=True)
-    assert await swept(world, 30 * DAY) == ["failed, retried by the next sweep"]
+    assert await swept(world, 30 * DAY) == ["failed, retried by a later sweep"]
     assert (await world.ledger.events(job_id))[-1].type == "REPLY_IGNORED"
     assert await swept(world, 60) == ["archive"]
     archived = await read_archived(world.context, job_id)

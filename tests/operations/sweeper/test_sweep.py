@@ -94,7 +94,7 @@ async def test_a_fault_with_one_job_does_not_stop_the_sweep(world: World) -> Non
     world.orchestrations.started.clear()
     failing(world.orchestrations, "look_up", only=lambda instance_id: instance_id == first)
     world.clock.advance(61)
-    assert await swept(world) == ["failed, retried by the next sweep", "start"]
+    assert await swept(world) == ["failed, retried by a later sweep", "start"]
     assert world.orchestrations.started == [second]
 
 
@@ -103,7 +103,7 @@ async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: Worl
     await died_after_the_claim(world)
     world.clock.advance(301)
     with failing(world.index, "withdraw"):
-        assert await swept(world) == ["withdraw", "failed, retried by the next sweep"]
+        assert await swept(world) == ["withdraw", "failed, retried by a later sweep"]
     assert await swept(world) == ["withdraw"]
     assert not (await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)).replayed
 
