@@ -109,7 +109,7 @@ def _subject(type_: PublicType) -> str:
 
 def _digest(type_: PublicType) -> str:
     is_of_hook = _subject(type_) == "webhook"
-    return " For the webhook `default`, `{subject}` is `default_` and a digest of the tenant." if is_of_hook else ""
+    return " For the webhook `default`, the first part is `default_` and a digest of the tenant." if is_of_hook else ""
 
 
 def _attributes(type_: PublicType) -> JsonObject:
