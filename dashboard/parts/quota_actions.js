@@ -43,10 +43,12 @@ export function QuotaActions({ quota, keys, onDone }) {
   };
   // the API refuses a change if another operator changed the quota meanwhile
   const headers = open === "limits" ? { "If-Match": quota.etag } : {};
-  const everyTenant = quota.tenant === "*";
+  // limits for every tenant only set the limits of other quotas
+  const defaults = quota.tenant === "*" && !quota.name;
+  const sends = ["service", "lane"].includes(quota.kind);
   // a tenant's own caller can hold, throttle and resume; other changes require an operator
   const own = ["hold", "throttle", "resume"];
-  const offered = Object.keys(actions).filter((name) => (operatesAll.value || (!everyTenant && own.includes(name))) && ({ hold: !quota.hold && !everyTenant, throttle: !everyTenant, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) }[name] ?? true));
+  const offered = Object.keys(actions).filter((name) => (operatesAll.value || (quota.tenant !== "*" && own.includes(name))) && ({ hold: !quota.hold && !defaults, throttle: !defaults && !sends, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) }[name] ?? true));
   if (!may(changeQuota)) return null;
   const input = (name) => html`<label class="field" key=${name}>${LIMITS[name]}<input type="number" min="0" value=${values[name]} placeholder="no limit" onInput=${(event) => setValues({ ...values, [name]: event.target.value })} /></label>`;
   const run = async (reason) => {
@@ -58,9 +60,9 @@ export function QuotaActions({ quota, keys, onDone }) {
     ${offered.map((name) => html`<button key=${name} class="button small" onClick=${() => start(name)}>${actions[name][0]}</button>`)}
     ${open && html`<${ActionDialog} title=${actions[open][0]} verb=${actions[open][0]} danger=${open === "hold"} reason="required" ready=${ready} action=${run} onClose=${() => setOpen(null)}>
       ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
-      ${open === "hold" && html`<p>LUCIUS admits no further job until a caller resumes the quota. Running jobs continue.</p>`}
+      ${open === "hold" && html`<p>LUCIUS ${sends ? "sends no further step" : "admits no further job"} until a caller resumes the quota. Running ${sends ? "steps" : "jobs"} continue.</p>`}
       ${open === "throttle" && input("max_per_hour")}
-      ${open === "resume" && html`<p>The hold and the throttle end. ${["service", "lane"].includes(quota.kind) ? "Waiting steps check the limit again within about 5 minutes." : "LUCIUS then admits waiting jobs in the order of the waiting queue."}</p>`}
+      ${open === "resume" && html`<p>The hold and the throttle end. ${sends ? "Waiting steps check the limit again within about 5 minutes." : "LUCIUS then admits waiting jobs in the order of the waiting queue."}</p>`}
       ${open === "reset" && html`<p>The breaker closes, and LUCIUS clears the counts of the breaker. LUCIUS then admits waiting jobs in the order of the waiting queue.</p>`}
       <${CopyButton} small text=${curlOf(...actions[open][1]("REASON"), headers)}>Copy as curl<//>
     <//>`}

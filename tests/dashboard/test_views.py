@@ -265,11 +265,18 @@ def set_limits(api: Live, name: str, **limits: Any) -> None:
 
 
 def test_a_dispatch_limit_shows_no_number_of_waiting_jobs(screens: Screens, api: Live) -> None:
-    """The API does not count jobs that wait for a service or lane."""
-    set_limits(api, "service:ocr", max_active=1000)
-    row = screens.open("quotas").get_by_role("button", name="service:ocr")
+    """The API does not count jobs that wait for a service or lane. An operator can hold the limit."""
+    set_limits(api, "service:sis", max_active=1000)
+    page = screens.open("quotas")
+    row = page.get_by_role("button", name="service:sis")
     expect(row).to_contain_text("1000")
     expect(row).not_to_contain_text("waiting jobs")
+    row.click()
+    expect(page.get_by_role("button", name="Throttle", exact=True)).to_have_count(0)
+    act(page, "Hold", "Hold", "it loads a new model")
+    expect(row).to_contain_text("held by")
+    act(page, "Resume", "Resume", "it is loaded")
+    expect(row).not_to_contain_text("held by")
 
 
 def test_a_closed_breaker_is_shown_with_the_limits(screens: Screens, api: Live) -> None:
