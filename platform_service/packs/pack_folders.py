@@ -62,4 +62,6 @@ def copy_checked(pack: Pack, expected: str, target: Path) -> None:
         raise FailedFinal(PACK_INVALID, str(wrong)) from None
     if found != expected:
         named = f"{pack.manifest.packId} {pack.manifest.packVersion}"
-        raise FailedFinal(PLAN_HASH_MISMATCH, f"the pack {named} of this runner has {found}, not {expected}")
+        raise FailedFinal(
+            PLAN_HASH_MISMATCH, f"the pack {named} of this runner has the planHash {found}, not {expected}"
+        )

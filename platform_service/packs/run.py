@@ -238,7 +238,9 @@ def run_program(
             now = time.monotonic()
             if watch.cancelled or log.overtaken:
                 raise FailedRetry(
-                    CANCELLED, "the attempt has ended: the job is cancelled, or another runner has the attempt"
+                    CANCELLED,
+                    "the runner stopped the run: the job is cancelled, a limit is reached, or another runner has the "
+                    "attempt",
                 )
             if now - began > limits.seconds:
                 raise FailedFinal(LIMIT_EXCEEDED, f"the run took longer than {limits.seconds} s")

@@ -89,7 +89,7 @@ class RunLog:
             if self._append():
                 return
             time.sleep(EVERY_S)
-        log.warning("lost %d bytes of a run's log: storage does not respond", len(self._waiting))
+        log.warning("could not write a run's log; %d bytes are lost", len(self._waiting))
 
     def start(self, descriptor: int) -> None:
         """Copies the program's output on a separate thread, until the last writer closes the output."""

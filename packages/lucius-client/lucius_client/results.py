@@ -111,7 +111,7 @@ class OpenResult:
         if status == 412:
             return ResultUnreadable(self.uri, f"{self.uri} changed during the read; read the result again")
         if status >= _UNEXPECTED or status == 429:
-            return StoreUnreachable(f"the store of {self.uri} does not respond: {why}; read the result again")
+            return StoreUnreachable(f"the store of {self.uri} failed or is busy: {why}; read the result again")
         return ResultUnreadable(self.uri, f"{self.uri} cannot be read ({why}); read the result with another tool")
 
 

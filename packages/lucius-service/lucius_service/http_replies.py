@@ -84,7 +84,10 @@ class HttpReplySender:
             return Sent(False)
         if status != 200:
             # permanent: the token has expired or is for another attempt, or the reply is malformed
-            log.warning("%s of %s refused: %d %s", kind, directive.jobId, status, _code(body))
+            log.warning(
+                "LUCIUS refused %s of job %s, so the attempt stops: HTTP status %d %s",
+                *(kind, directive.jobId, status, _code(body)),
+            )
             return Sent(True, FailedRetry(CANCELLED, f"LUCIUS refused the {kind} of the attempt ({status})"))
         return Sent(True, None if kind == "RESULT" else self._standing(directive, body))
 

@@ -63,7 +63,7 @@ class Measured:
 
     @property
     def lost(self) -> int:
-        """Returns the number of directives without a RESULT, or of jobs that were refused or have not ended."""
+        """Returns the number of directives without a RESULT, or of jobs that were not accepted or have not ended."""
         return self.sent - len(self.last_s)
 
     def count(self, *outcome: str | None) -> None:

@@ -128,7 +128,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         workspace.close()
     if not finished:
         log.warning(
-            "the process stopped running work %.0f s after the signal; Service Bus delivers the directive again",
+            "the process ended during its work, %.0f s after the signal; Service Bus delivers the directive again",
             settings.grace_s,
         )
         os._exit(0)  # a working thread would prevent an orderly end of the process

@@ -93,7 +93,8 @@ class LaneConsumer:
                 if self.open.is_set() or failures == 1:
                     text = " ".join(str(error).split())[:200]
                     log.warning(
-                        "%s: connection lost; retried after a pause (%s: %s)", self._topic, type(error).__name__, text
+                        "%s: cannot receive messages; retried after a pause (%s: %s)",
+                        *(self._topic, type(error).__name__, text),
                     )
                 self.open.clear()
                 if stopping.is_set():

@@ -139,7 +139,7 @@ class SignedHeads:
             if ":" in name and seq < first:
                 continue
             if seq not in hashes:
-                return place(max(hashes, default=0), f"the server signed number {seq}, and the bundle ends here")
+                return place(max(hashes, default=0), f"number {seq} is signed, and the history in the bundle ends here")
             if hashes[seq] != hash_.hex():
                 return place(seq, "the hash is not the signed hash")
         return None

@@ -258,7 +258,7 @@ class _Verification:
             levels[3].broken(links.fault())
         self.rules.settle(report, f"; {links.compared} of {links.count} links lead to a job in this bundle")
         if not heads.pages:
-            levels[4].detail = "the server signed no heads"
+            levels[4].detail = "the bundle has no signed heads"
         else:
             if (omitted := heads.omitted_job()) is not None:
                 levels[4].broken(Fault(f"{omitted} has a signed head and is not in the bundle", "heads.jsonl"))

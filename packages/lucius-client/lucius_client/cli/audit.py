@@ -27,7 +27,9 @@ Key = Annotated[
 Head = Annotated[
     str | None,
     typer.Option(
-        metavar="HASH", help="Hash that the job's last event must have. Take the hash from a separate record."
+        metavar="HASH",
+        help="Hash that the job's last event must have, from a separate record. For a tenant's bundle, also name the "
+        "job.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
@@ -54,7 +56,11 @@ def audit() -> None:
 def verify_file(
     bundle: Annotated[str, typer.Argument(metavar="FILE", help="Bundle of a tenant or of one job. `-` is stdin.")],
     job: Annotated[
-        str | None, typer.Option(metavar="ID", help="Verify only the chain and the events of this job.")
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Verify the events of this job only at levels 2 and 3. The other checks cover the whole bundle.",
+        ),
     ] = None,
     key: Key = None,
     head: Head = None,
@@ -66,11 +72,11 @@ def verify_file(
     1 bytes: the files match their digests, signatures and signed heads
     2 chain: the events have no gap, and their hashes and totals match
     3 possible: each event follows from the rules of the app
-    4 complete: the bundle has every signed job
+    4 complete: the bundle has every signed job, and every job is signed
 
     Exit codes:
-    0: verified
-    2: broken
+    0: verified at the levels that the report names
+    2: broken or unreadable
     3: signed by a key that you have not named, or not signed although you
        named a key
     """
@@ -134,8 +140,8 @@ def export_bundle(
 ) -> None:
     """Write a tenant's histories of a window as one bundle.
 
-    With signed heads, the bundle has the jobs with an event in the window.
-    Without signed heads, the bundle has the jobs created in the window.
+    With signed heads, the bundle has the jobs with an event on a UTC day of the
+    window. Without signed heads, the bundle has the jobs created in the window.
 
     If an export is interrupted, run the same command again to continue.
 

@@ -53,7 +53,9 @@ class _Plan:
 
 
 def export(session: Session, window: Window, output: Path, *, with_content: bool) -> None:
-    """Writes the bundle and prints the levels that can be verified. Raises CliError, LuciusError."""
+    """Writes the bundle and prints its numbers of jobs and events. Without signed heads, also prints the levels that
+    can be verified. Raises CliError, LuciusError.
+    """
     try:
         from lucius_verify.writer import Signed, write_bundle
     except ImportError as missing:

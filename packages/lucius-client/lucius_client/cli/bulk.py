@@ -99,7 +99,12 @@ replay = _command_of("replay", "Replay jobs that have ended, each as a new job."
 
 @with_session
 def list_(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
-    """List bulk operations, newest first."""
+    """List bulk operations, newest first.
+
+    If the API requires a tenant and you name none, the command uses the tenants
+    of the latest 300 jobs and first 300 quotas. The limit then applies to each
+    tenant.
+    """
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.bulks(tenant=each, limit=limit))
     session.show(BULKS, [each.plain() for each in found])
 

@@ -1,7 +1,7 @@
 """Completes ids of jobs, tenants and protocols from the API, for a shell.
 
-A shell waits for the result. Without an API, a login or a response within two seconds, the result is empty and no error
-is shown.
+A shell waits for the result. If the API refuses a request or does not respond within two seconds, the result is empty
+and no error is shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The tokens of `lucius login`, by API, in one file that only its owner can read."""
+"""The tokens of `lucius login`, by API, in one file that only its owner can read.
+
+The functions raise UsageError if the file cannot be read or written.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ _RESULTS = "results"
 
 
 class Documents:
-    """A tenant's folders in one blob account. Methods raise DependencyUnreachable if the account does not respond."""
+    """A tenant's folders in one blob account. Uploads raise DependencyUnreachable if the account does not respond
+    or refuses the upload.
+    """
 
     def __init__(self, connection: str | None = None, *, tenant: str = "demo") -> None:
         """Connects with a connection string. None means `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
@@ -45,7 +47,7 @@ class Documents:
 
     @classmethod
     def of_azurite(cls, endpoint: str) -> Documents:
-        """Returns the documents in Azurite's development account at the URL `endpoint`."""
+        """Returns the documents of the tenant `demo` in Azurite's development account at the URL `endpoint`."""
         return cls(_DEVELOPMENT.replace(_DEVELOPMENT_ENDPOINT, endpoint))
 
     @property
@@ -109,6 +111,9 @@ def _content(path: Path) -> bytes:
 
 
 def _folder(tenant: str) -> str:
-    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS, with `=XX` for other bytes."""
+    """Returns the name of the tenant's folder, which is the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS.
+
+    The name is in lower case, and has `=XX` for each byte of a character that is unsafe in a path.
+    """
     name = tenant.strip().lower()
     return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)

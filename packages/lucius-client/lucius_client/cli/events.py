@@ -63,8 +63,10 @@ def events(
         ),
     ] = None,
     tenant: OneTenant = None,
-    job: Annotated[str | None, typer.Option(help="Only events of this job.")] = None,
-    job_type: Annotated[str | None, typer.Option(help="Only events of jobs of this type.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only events of this job and of its incident.")] = None,
+    job_type: Annotated[
+        str | None, typer.Option(help="Only events of jobs, quotas and incidents of this type.")
+    ] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="Only events that end a job.")] = False,
     cursor_file: Annotated[
         Path | None, typer.Option(help="File that stores the cursor. The next call continues at the stored cursor.")
@@ -105,8 +107,9 @@ add(event_app, "list", events, *EXAMPLES)
 
 
 def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, since: datetime | None = None) -> Feed:
-    """Calls `taker` with each event. If events have expired, prints a warning and continues with the oldest retained
-    event.
+    """Calls `taker` with each event at or after `since`, or with each event if `since` is None.
+
+    If the cursor has expired or is from another feed, prints a warning and continues with the oldest retained event.
 
     Returns the feed at the position after the last event.
     """
@@ -119,7 +122,8 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
             return feed
         except CursorExpired as expired:
             rendering.write(
-                "lucius: some events were deleted after their retention; continuing with the oldest retained event",
+                "lucius: the next events were deleted after their retention, or the cursor is from another feed; "
+                "continuing with the oldest retained event",
                 stderr=True,
             )
             which["after"] = expired.problem.earliest
@@ -139,7 +143,7 @@ def _used(cursor_file: Path | None) -> Iterator[None]:
 
 
 def _status(payload: Json) -> str:
-    """Returns a text for the change of a quota, which has no status."""
+    """Returns the status in the event's payload, else the change of a quota, else `-`."""
     return str(payload.get("status") or payload.get("change") or "-")
 
 

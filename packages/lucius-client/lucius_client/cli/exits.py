@@ -29,10 +29,10 @@ class Exit(IntEnum):
     NOT_WELL = 1
     #: an invalid option or file, a broken bundle, or an expired login
     USAGE = 2
-    #: the API responded with a problem, the job has no result, the store refuses the credential, or no named key signed
-    #: the bundle
+    #: the API responded with a problem, the token issuer or the store of a result refused the request, the job has no
+    #: result, or no named key signed the bundle
     REFUSED = 3
-    #: the API, the blob store or the token issuer does not respond
+    #: the API, the blob store or the token issuer does not respond, or the blob store refused an upload
     UNREACHABLE = 4
     #: Ctrl-C, as shells report it
     INTERRUPTED = 130
@@ -53,7 +53,7 @@ class UsageError(CliError):
 
 
 class DependencyUnreachable(CliError):
-    """The blob store or the token issuer does not respond."""
+    """The token issuer or the blob store does not respond, or the blob store refused an upload."""
 
     exit = Exit.UNREACHABLE
 
@@ -79,7 +79,9 @@ def check_whole(not_exported: Mapping[str, str]) -> None:
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:
-    """Formats a problem: `job not found: nope (JOB_NOT_FOUND)`, with a line for each invalid field of the request."""
+    """Formats a problem: `job not found: nope (JOB_NOT_FOUND)`. Adds a line for each invalid field, unless the detail
+    already has the field's message.
+    """
     detail = str(problem["detail"])
     places = [each for each in problem.get("errors") or () if each["message"] not in detail]
     return "\n".join([f"{detail} ({problem['code']})", *(f"  {each['path']}: {each['message']}" for each in places)])

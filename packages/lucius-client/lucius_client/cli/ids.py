@@ -1,6 +1,6 @@
 """Completes shortened ids, and finds the tenant that a command does not name.
 
-The API has no route that completes ids, so the command searches the latest `MAX_ITEMS` items of the API's lists.
+The API has no route that completes ids. Therefore, the command searches the first `MAX_ITEMS` items of the API's lists.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Kind:
     noun: str
     #: problem code for an id of this kind that does not exist
     not_found: str
-    #: function that lists the ids of a tenant (None means all), newest first
+    #: function that lists the ids of a tenant (None means all), newest first unless the list is always shorter than
+    #: `MAX_ITEMS`
     ids: Callable[[Client, str | None], Iterable[str]]
     #: `True` if the API lists these ids for one tenant at a time
     of_tenant: bool = False
@@ -65,7 +66,7 @@ def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: R
     """Returns the options of a refused command with complete ids and their tenant, or None if nothing was completed.
 
     `error` is the error of the API. `kinds` has the kinds of the ids among the options, by option name. Raises CliError
-    if a prefix is not unique.
+    if a prefix is not unique, or if the search of a long list cannot complete the prefix.
     """
     changed: dict[str, Any] = {}
     for name, kind in kinds.items():
@@ -104,7 +105,9 @@ def tenants(api: Client, jobs: int = _JOBS) -> list[str]:
 
 
 def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str, str | None] | None:
-    """Returns the only id that begins with `given`, and the id's tenant, or None if no id begins with `given`."""
+    """Returns the only id that begins with `given`, and the id's tenant. Returns None if `given` is too short, or if no
+    id begins with `given`.
+    """
     tail = given.rpartition("_")[2]
     if len(tail) == _WHOLE and not kind.of_tenant:
         return given, tenant

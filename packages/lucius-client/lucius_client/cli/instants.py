@@ -1,4 +1,4 @@
-"""Parses times in options: a timestamp, or minutes, hours or days from now."""
+"""Parses times in options: a timestamp, or seconds, minutes, hours or days before or after now."""
 
 from __future__ import annotations
 

@@ -82,7 +82,8 @@ def redrive(
 ) -> None:
     """Redrive a failed or cancelled job as a new job.
 
-    The new job does not run succeeded steps again. Idempotent: a second redrive
+    The new job does not run succeeded steps again. If all steps succeeded before
+    a cancel, the new job runs the last step again. Idempotent: a second redrive
     shows the same new job.
 
     The exit code is 1 if the job was redriven before, and the last redrive

@@ -64,7 +64,7 @@ def next_command(job: Json) -> str:
 
 
 def explanation(session: Session, job_id: str) -> Json | None:
-    """Returns the explanation of the job's state, or None if this API cannot explain jobs."""
+    """Returns the explanation of the job's state, or None if the API does not explain the job."""
     try:
         return session.client.explain(job_id).plain()
     except (Refused, NotLucius):

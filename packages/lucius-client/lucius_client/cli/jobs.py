@@ -51,7 +51,9 @@ def jobs(
     correlation_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs with this correlation id.")
     ] = None,
-    archived: Annotated[bool, typer.Option("--archived", help="List only archived jobs.")] = False,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="List only archived jobs. Default: only jobs that are not archived.")
+    ] = False,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
@@ -192,12 +194,14 @@ def result(
 ) -> None:
     """Print the result of a job that succeeded.
 
-    The command reads the result with your own credential, or with Azurite's
-    key on this machine.
+    The command reads a result in the account of LUCIUS_BLOB_CONNECTION with this
+    connection string. The command reads other results with Azurite's key on this
+    machine, or with your own credential, for example of `az login`.
 
     A pipe gets the unchanged content. A terminal gets a readable form. -o json
-    prints the URI, the media type and the size. Without --out, -o json also
-    prints the content of a JSON result as `content`.
+    prints the job id, the URI, the media type, the size and the end of the
+    retention. Without --out, -o json also prints the content of a JSON result of
+    at most 64 MiB as `content`.
     """
     if out == STDOUT and not session.for_people:
         raise UsageError(f"--out - and -o {session.output.value} both write to stdout; omit one option")

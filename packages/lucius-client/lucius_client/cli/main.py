@@ -67,10 +67,10 @@ app = typer.Typer(
     "0: the command succeeded\n\n"
     "1: a job failed or was cancelled, a check, delivery or bulk operation failed, jobs differ, an export lacks data, "
     "or a problem needs an operator\n\n"
-    "2: an option or a file is invalid, a bundle is broken, or the login has expired\n\n"
+    "2: an option or a file is invalid, a bundle is broken, a result cannot be read, or the login has expired\n\n"
     "3: the API, the blob store or the token issuer refused the request, the job has no result, or no named key "
     "signed the bundle\n\n"
-    "4: the API, the blob store or the token issuer does not respond\n\n"
+    "4: the API, the blob store or the token issuer does not respond, or the blob store refused an upload\n\n"
     "130: interrupted",
     no_args_is_help=True,
     add_completion=False,
@@ -176,7 +176,7 @@ def _usage_error(error: ClickException) -> str:
 
 
 def main() -> None:
-    """Runs the command. Every error is a message on stderr and an exit code, never a stack trace."""
+    """Runs the command. An expected error is a message on stderr and an exit code, without a stack trace."""
     completion_init()
     try:
         # commands return None; a number is the code of typer.Exit

@@ -1,4 +1,7 @@
-"""The folder `FILE.part/`, in which an export writes FILE. Only one export at a time uses the folder."""
+"""The folder `FILE.part/`, in which an export writes FILE.
+
+A lock allows only one export at a time to use the folder, except on Windows and on file systems without locks.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ def _remove(part: Path, *, keep: str = "") -> None:
 
 @contextlib.contextmanager
 def _locked(part: Path) -> Iterator[None]:
-    """Locks the folder, if the file system has locks. Raises UsageError if another export uses the folder."""
+    """Locks the folder, except on Windows and on file systems without locks. Raises UsageError if another export uses
+    the folder.
+    """
     part.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl

@@ -22,8 +22,8 @@ Tenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. `*` selects the limits for every tenant. Default: the login's tenant. Required without a "
-        "login or --gate.",
+        help="The tenant. `*` selects the limits for every tenant. Default: the login's tenant. Without --gate, "
+        "required if you have no login or use --token.",
         autocompletion=completion.tenants,
     ),
 ]
@@ -32,7 +32,7 @@ OneTenant = Annotated[
     str | None,
     typer.Option(
         envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the login's tenant. Required without a login or --gate.",
+        help="The tenant. Default: the login's tenant. Without --gate, required if you have no login or use --token.",
         autocompletion=completion.tenants,
     ),
 ]
@@ -114,8 +114,8 @@ def set_(
         str | None,
         typer.Option(
             metavar="N",
-            help="Maximum active emergency jobs that skip the other limits. With `none`, emergency jobs count as jobs "
-            "of high priority.",
+            help="Maximum active emergency jobs that skip the other limits, but neither a hold nor an open circuit "
+            "breaker. With `none`, emergency jobs count as jobs of high priority.",
         ),
     ] = None,
     weight: Annotated[
@@ -166,7 +166,7 @@ def delete(
     """Delete the limits of a quota.
 
     The limits for every tenant are then in effect, else the limits of the
-    settings.
+    settings. A hold or a throttle stays.
     """
     known = _known(session, tenant, type_, source, gate)
     _changed(session, session.client.delete_quota(known, reason=reason, dry_run=dry_run).plain())
@@ -182,7 +182,11 @@ def hold(
     gate: Gate = None,
     until: Until = None,
 ) -> None:
-    """Stop starting jobs. Running jobs continue."""
+    """Stop starting jobs. Running jobs continue.
+
+    With `--gate service:S` or `--gate lane:N`, new attempts of steps do not
+    start. Attempts in flight continue.
+    """
     end = instant_ahead("--until", until)
     change = session.client.hold_gate(**_names(tenant, type_, source, gate), reason=reason, until=end)
     _changed(session, change.plain())
@@ -201,7 +205,8 @@ def throttle(
 ) -> None:
     """Limit the start rate of a quota, until a time or a resume.
 
-    If the quota also has a rate limit, the lower rate is in effect.
+    If the quota also has a rate limit, the lower rate is in effect. A service or
+    a lane cannot be throttled.
     """
     change = session.client.throttle_gate(
         **_names(tenant, type_, source, gate),

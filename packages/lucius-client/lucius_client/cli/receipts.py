@@ -52,8 +52,8 @@ def receipts(
     The phases are service, quotas, queue, ACK, backoff, dependencies, backlog
     and pauses.
 
-    The command reads every job, up to 100 jobs in each request. Use --since to
-    read fewer jobs.
+    The command reads every job that is not archived, up to 100 jobs in each
+    request. Use --since to read fewer jobs.
     """
     pages = session.client.receipts(
         tenant_id=tenant,

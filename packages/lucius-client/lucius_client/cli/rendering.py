@@ -1,7 +1,7 @@
 """Output of `lucius`: text, JSON and the console for tables and progress.
 
-All output of the commands uses `write`, `write_json` and `console`. Text from other people in a job (labels, reasons,
-errors of services) can contain characters that control a terminal. This module escapes such characters.
+All output of the commands for a terminal uses this module. Text from other people in a job (labels, reasons, errors of
+services) can contain characters that control a terminal. This module escapes such characters.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class _Screen(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Returns a console on stdout or stderr. Without a terminal, the console has no colours, and lines have up to
-    500 characters.
+    """Returns a console on stdout or stderr. Without a terminal, the console has no colours and a width of 500
+    characters.
     """
     plain = _Screen(stderr=stderr, markup=False, emoji=False, highlight=False)
     if plain.is_terminal:

@@ -71,6 +71,9 @@ def replay(
     All steps run again. The output stays in the tenant's workspace. The
     original job does not change, and can be an archived job.
 
+    Idempotent: the same command shows the same new job. Give another reason for
+    another new job.
+
     With --sealed, the command creates no new job, and ID must be complete. The
     command verifies the history like `lucius job verify`, and runs each --step
     on this machine.
@@ -78,7 +81,7 @@ def replay(
     Exit codes:
     1: with --wait, the new job did not succeed (--mode rerun), or a step is not
        SAME (--mode compare); with --step, a step is not SAME
-    2: with --sealed, the bundle is broken
+    2: with --sealed, the bundle is broken or unreadable
     3: with --sealed, the bundle is signed by a key that you have not named,
        or not signed although you named a key
     """

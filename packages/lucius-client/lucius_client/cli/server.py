@@ -60,7 +60,7 @@ def health(session: Session) -> None:
 
     Exit codes:
     0: the API is ready
-    3: a dependency does not respond
+    3: a dependency is down
     4: the API does not respond
     """
     session.client.live()

@@ -64,7 +64,9 @@ class Session:
         return self.connect(RETRIES)
 
     def connect(self, retries: Retries) -> Client:
-        """Returns another client of the same API. Raises UsageError if the token of the login has expired."""
+        """Returns another client of the same API. Raises UsageError if the token of the login has expired or cannot be
+        read.
+        """
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     def tenant(self, named: str | None) -> str | None:
@@ -140,7 +142,9 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _called(command: Callable[..., Any], session: Session, kinds: dict[str, ids.Kind], options: dict[str, Any]) -> Any:
-    """Calls the command, and again if an id in its options does not exist and is the beginning of a complete id."""
+    """Calls the command. If the API does not know an id in the options, or requires a tenant, calls the command again
+    with complete ids and their tenant.
+    """
     try:
         return command(**options)
     except Refused as error:

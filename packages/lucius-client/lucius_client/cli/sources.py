@@ -59,8 +59,8 @@ class Selection:
 def documents(names: list[str], include: Sequence[str] = ()) -> Selection:
     """Returns the documents that `names` stand for: URIs, files, patterns of paths, and folders.
 
-    A folder stands for its files that are neither hidden nor in `__pycache__`. With `include`, only files whose names
-    match a pattern are used. Raises UsageError if a file does not exist.
+    A folder stands for all files below the folder that are neither hidden nor in `__pycache__`. With `include`, a
+    folder stands only for the files whose names match a pattern. Raises UsageError if a name stands for no file.
     """
     selected: list[str] = []
     found, named = set[str](), set[str]()
@@ -113,8 +113,8 @@ def _hidden(path: Path) -> bool:
 def envelopes(source: str, defaults: Json) -> list[Json]:
     """Returns the job requests of an NDJSON file, one for each line. The path `-` means standard input.
 
-    `defaults` has the values of fields that a line omits. Raises UsageError if a line is not a JSON object, or if there
-    are no lines.
+    `defaults` has the values of fields that a line omits. Raises UsageError if the file cannot be read or has no job
+    request, or if a line is not a JSON object.
     """
     lines = []
     for number, line in enumerate(_lines(source), start=1):

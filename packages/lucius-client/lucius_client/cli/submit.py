@@ -126,8 +126,8 @@ def submit(
         bool,
         typer.Option(
             "--wait",
-            help="Wait until the jobs end, and print their results like `lucius job result`. Add --watch to show "
-            "progress.",
+            help="Wait until the jobs end, and print their results like `lucius job result`. With -o json or -o ids, "
+            "print the jobs. Add --watch to show progress.",
         ),
     ] = False,
 ) -> None:
@@ -141,7 +141,9 @@ def submit(
     Idempotent: the same request returns the same job. Use --again to create
     another job.
 
-    The exit code is 1 if a job failed or was cancelled.
+    With --watch or --wait, the exit code is 1 if a job failed or was cancelled.
+    Without these options, the exit code is 1 if the job of an earlier request
+    for a document failed or was cancelled.
     """
     if bool(documents) == bool(ndjson):
         raise UsageError("name either documents to submit, or a file of job requests with --ndjson FILE")
@@ -353,7 +355,7 @@ def _print_results(session: Session, ended: dict[str, Json]) -> None:
 
 
 def _wait_for_all(session: Session, active: dict[str, Json], screen: Console) -> dict[str, Json]:
-    """Waits for the jobs in `active`, and shows each job when the job ends. Returns the jobs by label."""
+    """Waits for the jobs in `active` one after the other, and shows each ended job. Returns the jobs by label."""
     client, ended = session.connect(WATCH_RETRIES), dict[str, Json]()
     with Board(screen) as board:
         for label, job in active.items():

@@ -1,8 +1,9 @@
 """Tables and pages for people.
 
 A table has one line for each row, and a page has one line for each column of a row. No cell is wrapped. Ids stay
-complete, other cells are shortened, and columns that do not fit into the terminal are dropped by priority. A pipe and
-`-o wide` get everything.
+complete, other cells are shortened, and columns that do not fit into the terminal are dropped by priority.
+
+A pipe gets all columns of the table in full. `-o wide` adds further columns and exact times.
 
 The module does not use the tables of rich, which wrap or crop every column alike, also ids.
 """

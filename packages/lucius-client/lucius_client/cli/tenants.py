@@ -46,11 +46,12 @@ def export(
     tenant: TenantName,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write, in the format tar.gz.")],
 ) -> None:
-    """Write all data of a tenant to a file.
+    """Write a tenant's data to a file.
 
-    The file has JSON lines of jobs, histories, events, webhooks, quotas, usage,
-    incidents, bulk operations, sources and rejected messages. The jobs include
-    archived jobs. The command replaces an existing file only by a complete file.
+    The file has JSON lines of jobs, histories, retained events, webhooks, quotas,
+    usage of the last 31 days, incidents, bulk operations, sources and rejected
+    messages. The jobs include archived jobs. The command replaces an existing
+    file only by a complete file.
 
     The exit code is 1 if the API cannot read some items. The file lacks these
     items, and the manifest has their ids.
@@ -80,10 +81,14 @@ def purge(
     session: Session,
     tenant: TenantName,
     reason: Reason,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the tenant's jobs. Delete nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the tenant's jobs, up to 1,000. Delete nothing.")
+    ] = False,
     wait: Wait = False,
 ) -> None:
-    """Delete all data of a tenant. Operators only.
+    """Delete a tenant's data. Operators only.
+
+    Documents, results, and logs and artifacts of runs stay.
 
     LUCIUS refuses the purge while the tenant has jobs that have not ended. The
     deletion is final, so export the tenant first.

@@ -128,7 +128,11 @@ def create(
 
 @with_session
 def list_(session: Session, tenant: Tenant = None) -> None:
-    """List webhooks, oldest first."""
+    """List webhooks, oldest first.
+
+    If the API requires a tenant and you name none, the command uses the tenants
+    of the latest 300 jobs and first 300 quotas.
+    """
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.webhooks(tenant=each))
     session.show(HOOKS, [each.plain() for each in found])
 
@@ -148,7 +152,9 @@ def change(
     type_: Types = None,
     job_type: JobTypes = None,
     label: Labels = None,
-    every: Annotated[bool, typer.Option("--every", help="Remove the filter: send every event.")] = False,
+    every: Annotated[
+        bool, typer.Option("--every", help="Remove the filter: send every event except events of webhooks.")
+    ] = False,
     description: Description = None,
     enabled: Annotated[bool | None, typer.Option("--on/--off", help="Enable or disable the webhook.")] = None,
     tenant: Tenant = None,
@@ -194,7 +200,10 @@ def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 
 @with_session
 def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
-    """Create a new secret. The old secret also signs for a day."""
+    """Create a new secret. The old secret also signs for a day.
+
+    A second rotation within the day revokes the oldest secret immediately.
+    """
     _show_secret(session, session.client.rotate_webhook(webhook, tenant=tenant).plain())
 
 
@@ -202,8 +211,8 @@ def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> N
 def resume(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
     """Enable a webhook and send its waiting deliveries now.
 
-    The webhook can be suspended, disabled, or between two attempts. LUCIUS
-    sends the oldest delivery first.
+    The webhook can be suspended, disabled, or waiting after failed attempts.
+    LUCIUS sends the oldest delivery first.
     """
     session.show_one(HOOKS, session.client.resume_webhook(webhook, tenant=tenant).plain())
 
@@ -250,10 +259,10 @@ def redeliver(
     name: Annotated[str | None, typer.Option(help="Name of the callback URL, for the webhook `default`.")] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Send the event of a delivery again, now.
+    """Start the next attempt of a delivery now.
 
-    The attempt waits while the webhook is disabled, suspended or between two
-    attempts.
+    The delivery can be pending, delivered or dead. The attempt waits while the
+    webhook is disabled, suspended, or waiting after failed attempts.
     """
     found = session.client.redeliver(webhook, number, name=name, tenant=tenant).plain()
     session.show_one(DELIVERIES, found)

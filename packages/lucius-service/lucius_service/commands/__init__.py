@@ -34,7 +34,9 @@ _Subscription = Annotated[
         "--subscription", metavar="NAME", help="Name of the subscription. Default: the step type in lower case."
     ),
 ]
-_Lane = Annotated[int, typer.Option("--lane", metavar="N", help="Lane to use. The lane must have no other reader.")]
+_Lane = Annotated[
+    int, typer.Option("--lane", metavar="N", help="Lane to use. No other program may read replies of the lane.")
+]
 
 
 @app.callback()
@@ -60,7 +62,7 @@ def new(
     """Create a service from a template.
 
     Writes code, test, payload schema, protocol, topology entry and Dockerfile.
-    Exits with 2 if the service exists, or if a name is invalid.
+    Exits with 2 if the service exists, a name is invalid, or a file cannot be read or written.
     """
     from lucius_service.commands.new import NotMade, make
 
@@ -132,8 +134,8 @@ def verify(
     """Verify a running service in any language.
 
     Sends directives as LUCIUS does. Exits with 1 if a check failed.
-    Exits with 2 if an option or a sample is invalid, the bus or the blob account does not respond,
-    or --command cannot start.
+    Exits with 2 if an option or a sample is invalid, or if the bus or the blob account cannot be used.
+    Also exits with 2 if --callback cannot be served, or --command cannot start.
 
     No other program may read the replies of the lane at the same time.
     Use a bus without LUCIUS, and a blob account that no other program uses.
@@ -206,8 +208,9 @@ def load(
 ) -> None:
     """Send directives or jobs at a steady rate; print latencies.
 
-    Exits with 1 if a directive has no RESULT, or a job was refused or has not ended.
-    Exits with 2 if an option or a file is invalid, or the bus, the blob account or the API does not respond.
+    Exits with 1 if a directive has no RESULT, or a job was not accepted or has not ended.
+    Exits with 2 if an option or a file is invalid, or if the bus or the blob account cannot be used.
+    Also exits with 2 if the API does not respond, or refuses the dry run of a request.
     """
     import asyncio
 

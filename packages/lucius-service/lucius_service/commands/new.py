@@ -106,7 +106,8 @@ def _alone(name: str, step_type: str, folder: Path) -> Made:
     return Made(
         list(files),
         f"next: cd {name} && lucius-service run {module}:{_class(name)}\n"
-        f"to install the service in LUCIUS: add topology-line.json to `services` of infra/bicep/topology.json,\n"
+        f"to install the service in LUCIUS: add the content of topology-line.json to `services` of\n"
+        f"      infra/bicep/topology.json,\n"
         f"      and copy the files of protocols/ to the protocols of LUCIUS",
     )
 

@@ -50,7 +50,8 @@ def new(
 ) -> None:
     """Create a pack from a template.
 
-    Writes pack.json and main.py into the folder ID. Exits with 2 if the folder exists or the id is invalid.
+    Writes pack.json and main.py into the folder ID.
+    Exits with 2 if the id is invalid, or if the folder exists or cannot be written.
     """
     place = folder / pack_id
     text = json.dumps({"packId": pack_id, "packVersion": "1.0.0"}, indent=2) + "\n"
@@ -76,7 +77,7 @@ def hash_(
 ) -> None:
     """Print the planHash of a pack.
 
-    A job names the planHash. The runner runs the pack only if its copy has the same planHash.
+    A job names the planHash. The runner runs the pack only if the runner's copy has the same planHash.
     Exits with 2 if the folder is not a valid pack.
     """
     try:
