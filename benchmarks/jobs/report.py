@@ -51,7 +51,7 @@ def counts(figures: dict[str, Any]) -> str:
     return "\n\n".join(
         (
             text_table(head, lines),
-            text_table(["the host's CPU-ms a 3-step job, by whose code ran", ""], parts),
+            text_table(["the host's CPU-ms for a 3-step job, by owner of the code", ""], parts),
             text_table(["the largest steps of its profile", ""], steps),
             text_table(["one 3-step job at a time, in Flex's groups", "executions", "wall ms a job", *_P], groups),
         )
@@ -125,7 +125,7 @@ def growth(figures: dict[str, Any]) -> str:
     return "\n\n".join(
         (
             text_table(["waiting jobs", *delays, "CPU-ms a job", "MB: host", "Azurite", "bus"], waiting),
-            text_table(["events of a job", "read p50", "p99", "RESULT to its end read p50", "p99"], age),
+            text_table(["events of a job", "read p50", "p99", "RESULT to read of the job's end p50", "p99"], age),
         )
     )
 
@@ -147,8 +147,8 @@ def gates(figures: dict[str, Any]) -> str:
         [f"{row['store']}, {row['load']}", row["processes"], row["jobs"], *(row.get(name, "") for name in names)]
         for row in figures["rows"]
     ]
-    head = ["one tenant with a quota", "processes", "jobs", "a second", "p50 ms", "max/p50", *names[3:]]
-    return text_table([*head[:-1], "a second without LUCIUS"], lines)
+    head = ["one tenant with a quota", "processes", "jobs", "per second", "p50 ms", "max/p50", *names[3:]]
+    return text_table([*head[:-1], "per second without LUCIUS"], lines)
 
 
 def dashboard(figures: dict[str, Any]) -> str:

@@ -87,7 +87,12 @@ def text(found: dict[str, Any]) -> str:
 def main() -> None:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.partition("\n\n")[2])
-    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"system: {', '.join(SYSTEMS)} (default: all)")
+    parser.add_argument(
+        "systems",
+        nargs="*",
+        metavar="SYSTEM",
+        help=f"system: {', '.join(SYSTEMS)} (default: all; minimal app only with --worker external)",
+    )
     parser.add_argument(
         "--worker", choices=("local", "external"), default="local", help="place where steps run (default: %(default)s)"
     )
