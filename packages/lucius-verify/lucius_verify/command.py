@@ -22,7 +22,7 @@ def main() -> None:
     """Runs the command. Prints every error as one line on stderr. Exits with the codes in `EXITS`."""
     parser = argparse.ArgumentParser(prog="lucius-verify", description=HELP, epilog=EXITS)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle (.tar.gz), or bundle of one job (JSON)")
-    parser.add_argument("--job", metavar="ID", help="verify the events of this job only at levels 2 and 3")
+    parser.add_argument("--job", metavar="ID", help="at levels 2 and 3, verify only the events of this job")
     parser.add_argument(
         "--key",
         metavar="KEY",

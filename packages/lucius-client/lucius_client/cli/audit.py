@@ -59,7 +59,7 @@ def verify_file(
         str | None,
         typer.Option(
             metavar="ID",
-            help="Verify the events of this job only at levels 2 and 3. The other checks cover the whole bundle.",
+            help="At levels 2 and 3, verify only the events of this job. The other checks cover the whole bundle.",
         ),
     ] = None,
     key: Key = None,

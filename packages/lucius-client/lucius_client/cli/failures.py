@@ -94,7 +94,7 @@ def list_(
 def show(session: Session, message: MessageId) -> None:
     """Print a rejected message as JSON, with its body.
 
-    The field `what_if` is the outcome that a redrive has now.
+    The field `what_if` is the expected outcome of a redrive.
     """
     rendering.write_json(session.client.rejected_message(message).plain())
 

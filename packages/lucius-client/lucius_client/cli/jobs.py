@@ -149,7 +149,10 @@ def explain(
 
 @with_session
 def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
-    """List a job's dependencies and dependants, with their states."""
+    """List a job's dependencies and dependants, with their states.
+
+    The list of a succeeded job omits the jobs that waited for its success.
+    """
     before = [{"it": "depends on", **each.plain()} for each in session.client.dependencies(job)]
     after = [{"it": "is a dependency of", **each.plain()} for each in session.client.dependants(job, limit=limit)]
     session.show(RELATED, [*before, *after], {"dependencies": before, "dependants": after})

@@ -48,7 +48,8 @@ def replay(
         Mode, typer.Option(help="Purpose of the replay. With `compare`, --wait shows the comparison.")
     ] = Mode.RERUN,
     priority: Annotated[
-        Priority | None, typer.Option(help="Priority of the new job. Default: the original job's.")
+        Priority | None,
+        typer.Option(help="Priority of the new job. Default: the priority with which the original was created."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the new job has ended.")] = False,
     sealed: Annotated[
