@@ -91,6 +91,15 @@ def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
     assert "lucius logout" in completed.stderr
 
 
+@pytest.mark.parametrize("content", ["{", "[]", "5"])
+def test_a_broken_file_of_tokens_is_an_error(content: str, tmp_path: Path) -> None:
+    """One line with the remedy."""
+    (tmp_path / "tokens.json").write_text(content)
+    completed = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert (completed.returncode, len(completed.stderr.splitlines())) == (2, 1)
+    assert "remove the file, and run `lucius login`" in completed.stderr
+
+
 def test_a_failed_login_keeps_nothing(issuer: str, tmp_path: Path) -> None:
     """An unknown scope or issuer is exit code 2, a refusal 3, no response 4; no file is written."""
     config = {"LUCIUS_CONFIG_DIR": str(tmp_path)}

@@ -67,6 +67,8 @@ def _key(api: str) -> str:
 def _read() -> dict[str, Any]:
     try:
         tokens: dict[str, Any] = json.loads(path().read_text(encoding="utf-8"))
+        if not isinstance(tokens, dict):
+            raise ValueError("the content is not a JSON object")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
