@@ -1,5 +1,5 @@
-"""Local emulators of Azure: the Functions host with Durable, Service Bus, and a command that runs all emulators.
+"""Local emulators of Azure services, and the command `up`, which runs the app on them: the local stack.
 
-The emulators run the real function app with its real bindings, and Microsoft's own SDKs over the real wire protocols.
+In the stack, the real function app runs with its real bindings, and Microsoft's own SDKs use the real wire protocols.
 The emulators are only for development and tests.
 """

@@ -27,8 +27,8 @@ async def serve(
 ) -> int:
     """Serves an app until a signal. Calls `listening` with the URL before it prints the ready line.
 
-    A second signal exits immediately. `pages` replaces the middleware that refuses foreign pages. Returns the
-    exit code. Raises OSError if the program cannot listen on the port.
+    A second signal of the same kind ends the process immediately. `pages` replaces the middleware that refuses foreign
+    pages. Returns the exit code 0. Raises OSError if the program cannot listen on the port.
     """
     application.middlewares.insert(0, pages or refuse_foreign_pages())
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=shutdown_timeout_s)

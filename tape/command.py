@@ -19,10 +19,10 @@ from tape.player import Player, Report, started_at
 from tape.recording import RecordedJob, TapeError, read_histories, record
 
 HELP = "play recorded traffic, and compare the app's histories"
-_DESCRIPTION = """Submits the jobs of an audit bundle again, at their recorded times, to the app in this process with a
+_DESCRIPTION = """Submits the jobs of an audit bundle again, at their recorded times, to the app in one process with a
 simulated clock. The recorded replies of services follow the directives. Then compares the histories by type, state,
-attempt and cause of their events. Exits with 0 if all histories are equal, 1 if a history differs, and 2 if the bundle
-or an option is invalid."""
+attempt and cause of their events. Exits with 0 if the histories of all played jobs are equal, 1 if a history differs,
+and 2 if the bundle or an option is invalid."""
 _ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="checkout of another version of the app, in which you ran `make setup-dev`",
     )
-    play.add_argument("--protocols", type=Path, metavar="DIR", help="protocol files (default: those of the app)")
+    play.add_argument("--protocols", type=Path, metavar="DIR", help="folder of protocol files (default: the app's)")
     play.add_argument(
         "--unknown",
         choices=("fail", "succeed"),

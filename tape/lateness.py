@@ -1,7 +1,7 @@
 """Repeats the delays of the recorded app, so that inputs come in the recorded order.
 
-Virtual time has no delays. So an activity waits until the recorded time of its event, for at most MAX_LATENESS. Then
-the app again accepts a reply that came after its deadline and before the recorded timer fired.
+Virtual time has no delays. So an activity waits until the recorded time of its event if that is at most MAX_LATENESS
+later. Then the app again accepts a reply that came after its deadline and before the recorded timer fired.
 """
 
 from __future__ import annotations

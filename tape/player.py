@@ -94,11 +94,11 @@ class Player:
 
     def _schedule(self, job: RecordedJob) -> None:
         if job.was_never_admitted:
-            self._not_played[job.job_id] = "waited for a quota until the job ended"
+            self._not_played[job.job_id] = "the job waited for a quota until it ended"
         elif any(each not in self._jobs or each in self._not_played for each in job.needs):
             self._not_played[job.job_id] = "the original or a dependency is not in the bundle or not played"
         elif job.events[0]["type"] != EventType.JOB_CREATED:
-            self._not_played[job.job_id] = "withdrawn"
+            self._not_played[job.job_id] = "the job was never created"
         else:
             self._world.at(job.starts_at, partial(self._submit, job))
             for at, kind, event in job.controls:
@@ -257,6 +257,6 @@ def _workspace(jobs: Sequence[RecordedJob]) -> str | None:
 
 
 def started_at(jobs: Sequence[RecordedJob]) -> tuple[datetime, datetime]:
-    """Returns the time window of the recorded jobs."""
+    """Returns the times of the first and the last creation of a recorded job."""
     times = [instant(each.job["created_at"]) for each in jobs]
     return min(times), max(times)

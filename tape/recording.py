@@ -152,7 +152,9 @@ def instant(text: str) -> datetime:
 
 
 def record(histories: Iterable[History]) -> list[RecordedJob]:
-    """Returns the jobs in the order of their creation. Raises TapeError."""
+    """Returns the jobs in the order of their creation. Raises TapeError if the bundle withholds content, or has no jobs
+    or more than MAX_JOBS.
+    """
     found: list[History] = []
     for history in histories:
         if history.withheld or any("data" not in event for event in history.events):

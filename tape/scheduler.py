@@ -46,7 +46,7 @@ class Scheduler:
         return task
 
     async def run(self, until: datetime, stop: Callable[[], bool]) -> None:
-        """Runs until `stop` is true after an event, no event is left, or the time limit is reached."""
+        """Runs until `stop` returns True after an event, no event is left, or the next event is later than `until`."""
         await self._let_run()
         while self._heap and self._heap[0][0] <= until:
             self.now, _, action = heapq.heappop(self._heap)

@@ -163,7 +163,9 @@ class World:
         return self.scheduler.now
 
     async def run(self, has_living_jobs: Callable[[], Awaitable[bool]]) -> None:
-        """Runs until no event is left. Then sweeps, for jobs that only the sweeper ends."""
+        """Runs until no event is left. Then sweeps, at most 60 times, for jobs that only the sweeper ends. Raises the
+        first exception of the scheduled work.
+        """
         try:
             for _ in range(_MAX_SWEEPS):
                 await self.scheduler.run(datetime.max.replace(tzinfo=UTC), lambda: self._fault is not None)

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def application(file: SettingsFile) -> web.Application:
-    """Returns the app with two routes, which check that requests are signed."""
+    """Returns the app, which serves `GET /kv` and `GET /kv/{key}`."""
 
     async def list_settings(request: web.Request) -> web.Response:
         pattern, after = request.query.get("key", "*"), request.query.get("after", "")
@@ -68,10 +68,15 @@ def application(file: SettingsFile) -> web.Application:
 
 @web.middleware
 async def _check_request(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Refuses unsigned requests, as Azure does. Accepts a signature by any key."""
+    """Refuses a request without a signature or bearer token, or without `api-version`. Does not verify the signature or
+    token.
+    """
     scheme, _, rest = request.headers.get("Authorization", "").partition(" ")
     if not (scheme == "HMAC-SHA256" and "Credential=" in rest and "Signature=" in rest) and scheme != "Bearer":
-        return _problem(401, "The request is not signed: Authorization must be HMAC-SHA256 or Bearer.")
+        return _problem(
+            401,
+            "The request is not signed: Authorization must be HMAC-SHA256 with Credential and Signature, or Bearer.",
+        )
     if "api-version" not in request.query:
         return _problem(400, "api-version is missing.")
     try:

@@ -27,8 +27,8 @@ class KeyValue:
 
 
 class SettingsFile:
-    """The settings of a file. Reads a changed file again. If the changed file is invalid, keeps the last valid
-    content. The constructor raises SettingsFileError for an invalid file.
+    """The settings of a file. Reads a changed file again. If the file is then unreadable or invalid, keeps the last
+    valid content. The constructor raises SettingsFileError for such a file.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,1 +1,1 @@
-"""A local token issuer, with JWKS, OpenID discovery, and a token for every request on loopback."""
+"""A local token issuer with JWKS and OpenID discovery, which issues tokens on loopback without credentials."""

@@ -31,7 +31,7 @@ _MODES = ("query", "fragment")
 
 
 class UnknownClient(Exception):
-    """The error of a request without a client, or with a redirect URL on another machine.
+    """The error of a request without a client, or with a redirect URL that is invalid or on another machine.
 
     The issuer shows the error to the user, and does not send the error to a page.
     """
@@ -115,7 +115,9 @@ class Codes:
         return code
 
     def redeem(self, form: Mapping[str, str]) -> tuple[SignIn, dict[str, str]] | None:
-        """Returns the sign-in and the choice, or None if the code is unknown, used, expired or of another request."""
+        """Returns the sign-in and the choice. Returns None if the code is unknown, used or expired, or has another
+        client, redirect URL or verifier.
+        """
         ends, sign_in, choice = self._issued.pop(form.get("code", ""), (0.0, None, {}))
         if sign_in is None or ends <= self._clock():
             return None
@@ -128,7 +130,7 @@ class Codes:
 def allow_sign_in_pages() -> Middleware:
     """Makes a middleware that lets pages on other ports of this machine read the discovery document and redeem codes.
 
-    The middleware refuses every other request of a foreign page, also a request for a token without a code.
+    The middleware refuses every other request of a foreign page, such as a `client_credentials` request.
     """
     refuse = refuse_foreign_pages()
 

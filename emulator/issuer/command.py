@@ -25,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of issuer.json, the file with the signing keys (default: %(default)s)",
     )
     parser.add_argument(
-        "--audience", default=DEFAULT_AUDIENCE, metavar="AUD", help="`aud` of every token (default: %(default)s)"
+        "--audience", default=DEFAULT_AUDIENCE, metavar="AUD", help="`aud` of access tokens (default: %(default)s)"
     )
     parser.add_argument(
-        "--tenant-claim", default="tenant_id", metavar="NAME", help="claim of the tenant (default: %(default)s)"
+        "--tenant-claim", default="tenant_id", metavar="NAME", help="claim with the tenant (default: %(default)s)"
     )
 
 

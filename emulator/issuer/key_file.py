@@ -37,11 +37,11 @@ class KeyFile:
 
     @property
     def signing(self) -> tuple[str, RSAPrivateKey]:
-        """Returns the key id and the key that sign."""
+        """Returns the id of the signing key, and the key."""
         return self._keys[0]
 
     def rotate(self) -> str:
-        """Creates a new signing key and returns its id. The two previous keys stay published. Raises KeyFileError."""
+        """Creates a new signing key and returns its id. Up to two previous keys stay published. Raises KeyFileError."""
         kid = f"local-{secrets.token_hex(6)}"
         self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_MAX_KEYS]
         written = self._path.with_suffix(".new")

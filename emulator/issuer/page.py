@@ -1,4 +1,4 @@
-"""The page on which a developer chooses the tenant, the scopes and the lifetime of a token."""
+"""The page on which a developer chooses the tenant, the scopes, the roles and the lifetime of a token."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from emulator.issuer.authorization import PARAMETERS, SignIn
 SCOPES = {
     "orch:read": "read jobs, quotas and incidents",
     "orch:operate": "submit, control and redrive jobs",
-    "orch:quota": "change quotas",
+    "orch:quota": "hold and throttle quotas; with orch:all-tenants:operate, change their limits",
     "orch:audit": "read signed heads and anchors",
 }
 #: roles that an administrator of a directory assigns
 ROLES = {
     "orch:admin": "webhooks, rejected messages and admin routes",
-    "orch:all-tenants:read": "see every tenant",
-    "orch:all-tenants:operate": "change every tenant's jobs",
+    "orch:all-tenants:read": "read every tenant's jobs, quotas and incidents",
+    "orch:all-tenants:operate": "submit for every tenant, and change every tenant's jobs, quotas and incidents",
 }
 _STYLE = """
 :root{color-scheme:light dark}
@@ -73,7 +73,7 @@ def authorize_page(sign_in: SignIn, request: Mapping[str, str], lifetime_s: int)
 
 
 def refusal_page(reason: str) -> str:
-    """Returns the page for a request without a valid redirect URL."""
+    """Returns the page that shows the reason why the issuer refuses a sign-in."""
     return _document(f"<h1>This sign-in is not possible</h1><p>{escape(reason)}.</p>")
 
 

@@ -46,7 +46,7 @@ async def _serve(args: argparse.Namespace) -> int:
 
 
 class Issuer:
-    """A token issuer that issues any requested token without a login. Listens on loopback only."""
+    """A token issuer. Issues tokens for any tenant, scope, role and further claim, without credentials."""
 
     def __init__(self, keys: KeyFile, *, audience: str, tenant_claim: str, clock: Clock) -> None:
         self.url = ""

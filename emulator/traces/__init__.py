@@ -1,1 +1,1 @@
-"""A local OpenTelemetry collector, which receives OTLP/HTTP, keeps the newest traces in memory and shows them."""
+"""A local OpenTelemetry collector, which receives OTLP/HTTP, keeps traces and metrics in memory and shows them."""

@@ -58,7 +58,7 @@ class Point:
 
 
 def read_spans(body: bytes) -> list[Span]:
-    """Reads the spans of a trace export. Raises NotOtlp."""
+    """Reads the spans of a trace export. Omits spans whose id or trace id has a wrong length. Raises NotOtlp."""
     request = ExportTraceServiceRequest()
     _parse(request, body)
     return [
@@ -71,7 +71,7 @@ def read_spans(body: bytes) -> list[Span]:
 
 
 def read_points(body: bytes) -> list[Point]:
-    """Reads the points of a metrics export. Raises NotOtlp."""
+    """Reads the sums, gauges and histograms of a metrics export. Omits other kinds. Raises NotOtlp."""
     request = ExportMetricsServiceRequest()
     _parse(request, body)
     return [

@@ -41,12 +41,14 @@ summary::-webkit-details-marker { display: none; } summary:hover, summary:focus-
 
 
 def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
-    """Returns the list of traces. `prefix` is the content of the search field. `all_` is `True` for all requests."""
+    """Returns the list of traces. `prefix` is the content of the search field. `all_` is `True` if the list also has
+    traces without a job.
+    """
     body = "".join(_trace_row(trace) for trace in traces)
     if not body:
         why = "no trace matches" if prefix else "no trace yet: submit a job, and load this page again"
         body = f'<tr><td colspan="6" class="soft">{why}</tr>'
-    other = '<a href="/">jobs only</a>' if all_ else '<a href="/?all">all requests</a>'
+    other = '<a href="/">traces of jobs only</a>' if all_ else '<a href="/?all">all traces</a>'
     return _document(
         "Traces",
         f'<h1>Traces</h1><form method="get" action="/"><input name="job" size="44" value="{escape(prefix)}" '

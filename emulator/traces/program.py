@@ -33,9 +33,9 @@ def run(args: argparse.Namespace) -> int:
 
 def application(buffer: TraceBuffer) -> web.Application:
     """Returns the app, which receives `POST /v1/traces`, `/v1/metrics` and `/v1/logs`, and serves the pages `/`,
-    `/traces/{id}` and `/metrics`.
+    `/traces/{id}` and `/metrics`. The app drops logs.
 
-    Under `/api`, the pages are JSON.
+    `/api/traces`, `/api/traces/{id}` and `/api/metrics` return the data of the pages as JSON.
     """
 
     async def take_traces(request: web.Request) -> web.Response:
@@ -75,7 +75,7 @@ def application(buffer: TraceBuffer) -> web.Application:
     def requested_trace(request: web.Request) -> Trace:
         trace = buffer.trace(request.match_info["trace_id"].lower())
         if trace is None:
-            raise web.HTTPNotFound(text="trace not found; the oldest traces are deleted\n")
+            raise web.HTTPNotFound(text="trace not found; --keep limits the number of traces\n")
         return trace
 
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refuse_not_otlp])

@@ -63,7 +63,9 @@ class Trace:
 
 
 class TraceBuffer:
-    """At most `keep` traces. Drops the traces without a job first, then the trace with the oldest last span."""
+    """At most `keep` traces. Drops the trace without a job that has received no span for the longest time. If every
+    trace has a job, drops such a trace with a job.
+    """
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -92,9 +94,10 @@ class TraceBuffer:
         return self._traces.get(trace_id)
 
     def find(self, prefix: str, limit: int, *, all_: bool = False) -> list[Trace]:
-        """Returns up to `limit` traces, the newest first. The trace id, or a job id of the trace, begins with `prefix`.
+        """Returns up to `limit` traces whose id, or a job id, begins with `prefix`. The trace that received a span last
+        comes first.
 
-        Without a prefix, returns only traces of jobs. With `all_`, returns all traces.
+        Without a prefix, returns only traces of jobs. With `all_`, also returns traces without a job.
         """
         matching = (
             trace

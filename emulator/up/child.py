@@ -139,7 +139,7 @@ class Child:
     async def keep_running(self) -> None:
         """Keeps the child running and never returns.
 
-        Raises ChildFailed if the first start failed, or if 5 starts in a row failed.
+        Raises ChildFailed if the program cannot be executed, the first start failed, or 5 starts in a row failed.
         """
         name = self.spec.name
         self._sink = self._data.begin_log(name).open("a", buffering=1, encoding="utf-8")
@@ -166,7 +166,7 @@ class Child:
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:
-        """Sends the stop signal, then kills the remaining processes of its group."""
+        """Sends SIGTERM and waits up to 25 s for the end. Then kills the remaining processes of the child's group."""
         if self._process is not None:
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)  # a paused child receives the stop signal only after this

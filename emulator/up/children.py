@@ -28,9 +28,10 @@ def service_names() -> list[str]:
 
 
 def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    """Returns Azurite. Its access log goes to `logs/azurite.log`, where the demo counts table operations.
+    """Returns the start parameters of Azurite. Its access log goes to `logs/azurite.log`, where the demo counts table
+    operations.
 
-    Raises UpError.
+    Raises UpError if Azurite or Node.js is not installed.
     """
     program = ROOT / "node_modules" / ".bin" / "azurite"
     if not program.exists():
@@ -65,8 +66,8 @@ def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
 
 
 def traces(ports: Ports, environment: Mapping[str, str]) -> ChildSpec:
-    """Returns the trace collector. The collector is the last to end, so that it receives the last spans of the other
-    children.
+    """Returns the start parameters of the trace collector. The collector ends last, together with Azurite, so that it
+    receives the last spans of the other children.
     """
     return _python("traces", 3, ("emulator", "traces", "--port", str(ports.traces)), environment)
 
@@ -77,7 +78,8 @@ def issuer(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpe
 
 
 def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    """Returns the host without access keys. Its page, `/admin` and the durable API are open to all local users.
+    """Returns the start parameters of the host without access keys. Its page, `/admin` and the durable API are open to
+    all local users.
 
     A stop does not wait for readers, whose requests can last 20 s. Other interrupted work is repeated.
     """

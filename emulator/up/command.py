@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     port("--bus-port", DEFAULTS.bus, f"port of AMQP (default: {DEFAULTS.bus})")
     port(
-        "--admin-port", None, f"port of the bus's HTTP API (default: {DEFAULTS.admin}, or a free port with --bus-port)"
+        "--admin-port",
+        None,
+        f"port of the bus's HTTP API (default: {DEFAULTS.admin}, or a free port with another --bus-port)",
     )
     port(
         "--azurite-port",
@@ -46,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C, and returns 0. Returns 1, with one line on stderr, if a part cannot start."""
+    """Serves until SIGTERM or Ctrl-C, and returns 0. Returns 1, with one line on stderr, if a part cannot start or
+    restart. Returns 130 if Ctrl-C interrupts the start.
+    """
     from emulator.up.errors import UpError
     from emulator.up.serve import serve
 

@@ -36,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Deletes the content of a stack's folder.
 
-    Returns 0, also for an empty folder. Returns 1 if a stack runs, or if the folder is not the folder of a stack.
+    Returns 0, also for a missing folder. Returns 1 if a stack uses the folder, the folder is not the folder of a stack,
+    or its content cannot be deleted.
     """
     path: Path = args.data
     try:
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     except (UpError, OSError) as error:
         print(f"reset: {error}", file=sys.stderr)
         return 1
-    print(f"{path} is empty")
+    print(f"{path} has no data")
     return 0
 
 
@@ -62,7 +63,7 @@ class DataDir:
       the process id of `up`.
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
     - `bus.json`: the entities of the bus, as in `infra/bicep/topology.json` at the start.
-    - `webhook.keys`: keys from which webhook secrets are derived (`LUCIUS_WEBHOOK_KEYS`), also after a restart.
+    - `webhook.keys`: keys from which webhook secrets are derived (`LUCIUS_WEBHOOK_KEYS`), the same after a restart.
     - `audit.pem`: the key that signs heads of histories and anchors (`LUCIUS_AUDIT_KEY`).
     - `logs/NAME.log`, and `NAME.log.1` of the previous run.
     """
@@ -101,14 +102,14 @@ class DataDir:
         draft.replace(target)
 
     def webhook_keys(self) -> str:
-        """Returns this stack's own keys, created with the folder. Raises UpError."""
+        """Returns this stack's own keys. Creates the keys if their file is missing. Raises UpError."""
         path = self._secret(
             "webhook.keys", lambda: f"local:{base64.b64encode(secrets.token_bytes(32)).decode()}\n".encode()
         )
         return path.read_text(encoding="utf-8").strip()
 
     def audit_key(self) -> Path:
-        """Returns the PEM file with this stack's own key, created with the folder. Raises UpError."""
+        """Returns the PEM file with this stack's own key. Creates the file if it is missing. Raises UpError."""
         return self._secret("audit.pem", _new_key)
 
     def _secret(self, name: str, make: Callable[[], bytes]) -> Path:
@@ -134,7 +135,7 @@ class DataDir:
                 path.unlink()
 
     def release(self) -> None:
-        """Releases the lock. Must be called after the last process of the stack has ended."""
+        """Deletes `up.json` and releases the lock. Must be called after the last process of the stack has ended."""
         with suppress(FileNotFoundError):
             (self.path / "up.json").unlink()
         os.close(self._lock)
@@ -155,7 +156,7 @@ class DataDir:
                 if time.monotonic() > deadline:
                     raise UpError(
                         f"{self.path} is still locked by processes of a killed stack; "
-                        f"{self.path / 'up.json'} lists them"
+                        f"end the processes in {self.path / 'up.json'}"
                     ) from None
                 time.sleep(_POLL_S)
         os.ftruncate(self._lock, 0)

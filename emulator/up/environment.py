@@ -2,7 +2,7 @@
 
 The sources are, lowest precedence first: defaults for a local machine, the `Values` of the app's `local.settings.json`,
 this stack's own URLs, and the environment of the caller. So an old URL in the file cannot connect two stacks. The
-caller can set another URL for a child, such as the URL of a proxy.
+caller can set another URL for the children, such as the URL of a proxy.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def table_endpoint(ports: Ports) -> str:
 
 
 def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str, str]:
-    """Returns the whole environment of every child. `caller` is the environment of this process."""
+    """Returns the environment of the children. `caller` is the environment of this process. Raises UpError."""
     tracing = _TRACED if ports.traces else {}
     settings = {**_DEFAULTS, **tracing, **local_settings(app / "local.settings.json"), **addresses(ports)}
     # unbuffered, so that a log line is in its file if its writer is killed
@@ -96,7 +96,7 @@ def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str
 def local_settings(path: Path) -> dict[str, str]:
     """Returns `Values` of a Core Tools settings file, or {} if the file is missing.
 
-    Raises UpError if the file is unreadable or encrypted.
+    Raises UpError if the file is unreadable, invalid or encrypted.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))

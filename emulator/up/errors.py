@@ -8,7 +8,7 @@ class UpError(Exception):
 
 
 class ChildFailed(UpError):
-    """The first start of a child failed, or 5 starts in a row failed."""
+    """The program of a child cannot be executed, its first start failed, or 5 starts in a row failed."""
 
     def __init__(self, name: str, reason: str, log: str) -> None:
         super().__init__(f"{name} does not start: {reason} (log: {log})")

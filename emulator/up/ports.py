@@ -57,8 +57,10 @@ def choose(args: argparse.Namespace) -> Ports:
     returns `traces_port` and `issuer_port`.
 
     The port 0 means any free port. `admin_port` None is the default port if the bus has its default port, else a free
-    port. So a second stack does not need `--admin-port`. Raises UpError for a port that is given twice, or with the
-    command for other ports if ports are in use.
+    port. So a second stack does not need `--admin-port`.
+
+    Raises UpError for a port that is given twice or is too high. If ports are in use, raises UpError with the command
+    for other ports.
     """
     admin_port = args.admin_port
     if admin_port is None:

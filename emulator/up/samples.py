@@ -27,7 +27,7 @@ def sample_paths() -> list[Path]:
 
 
 async def upload_samples(connection: str) -> None:
-    """Uploads every sample into the container `documents`, as `samples/NAME`."""
+    """Creates the containers `documents` and `results`. Uploads every sample into `documents`, as `samples/NAME`."""
     from azure.core.exceptions import ResourceExistsError
     from azure.storage.blob.aio import BlobServiceClient
 
@@ -41,7 +41,7 @@ async def upload_samples(connection: str) -> None:
 
 
 def commands_text(ports: Ports, environment: Mapping[str, str]) -> str:
-    """Returns the first commands for the terminal, one on each line."""
+    """Returns the text for the terminal with the first commands. With an issuer, the first command gets a token."""
     first, second = first_commands(ports, environment)
     token = ""
     if ports.issuer:
@@ -57,7 +57,9 @@ def commands_text(ports: Ports, environment: Mapping[str, str]) -> str:
 
 
 def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
-    """Returns a `curl` that submits a job for an uploaded sample, and a `lucius submit` that uploads a sample."""
+    """Returns a `curl` that submits a job for an uploaded sample, and a `lucius submit` that uploads a sample. With an
+    issuer, a line with `lucius login` precedes `lucius submit`.
+    """
     path = sample_paths()[0]
     question = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))[path.name][0]["prompt"]
     api, blob = f"http://{LOOPBACK}:{ports.api}", blob_endpoint(ports)

@@ -22,8 +22,8 @@ _UPLOAD_TIMEOUT_S = 20.0  # seconds to upload a few small files to loopback
 
 
 async def serve(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns 0. A second signal kills all children and returns
-    130.
+    """Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns 0. A second signal kills all children and ends
+    the process with exit code 130. Raises UpError.
     """
     chosen = ports.choose(args)
     data = DataDir(args.data)

@@ -164,7 +164,7 @@ def test_jobs_that_need_one_that_is_not_played(tmp_path: Path, is_in_bundle: boo
         [job] = [each["job"] for each in rows if each["job_id"] == old]
         # a quota never admitted it
         job["staged_at"] = job["created_at"]
-        expected["waited for a quota until the job ended"] = 1
+        expected["the job waited for a quota until it ended"] = 1
     else:
         rows = [each for each in rows if each["job_id"] != old]
         history = [each for each in history if json.loads(each)["job_id"] != old]
