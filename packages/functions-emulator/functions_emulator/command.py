@@ -26,11 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="allowed name in the Host header, besides IP addresses, localhost and --host; repeatable",
     )
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for any (default: %(default)s)")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3 (default: in memory)"
+    )
     parser.add_argument("--watch", action="store_true", help="restart when the app's files change")
     parser.add_argument("--reloaded", type=Path, help=argparse.SUPPRESS)
     keys = parser.add_mutually_exclusive_group()
-    keys.add_argument("--keys", type=Path, metavar="FILE", help="access keys (default: DIR/keys.json, else random)")
+    keys.add_argument(
+        "--keys", type=Path, metavar="FILE", help="JSON file of access keys (default: keys.json in --data, else random)"
+    )
     keys.add_argument("--no-keys", action="store_true", help="allow all calls without keys, for local use only")
     parser.add_argument(
         "--virtual-clock", action="store_true", help="allow POST /admin/emulator/advance, which advances the clock"

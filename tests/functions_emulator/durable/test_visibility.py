@@ -178,7 +178,7 @@ async def test_a_renewal_that_fails_is_logged(caplog: pytest.LogCaptureFixture) 
     await asyncio.wait_for(functions.called.wait(), 30)
     hub.store.close()
     deadline = asyncio.get_running_loop().time() + 30
-    while "the durable engine has failed" not in caplog.text:
+    while "a task of the durable engine has failed" not in caplog.text:
         assert asyncio.get_running_loop().time() < deadline
         await asyncio.sleep(0.01)
     running.cancel()

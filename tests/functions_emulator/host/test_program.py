@@ -70,8 +70,8 @@ def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) 
     }
     assert set(problems) == set(expected)
     assert {name for name, text in expected.items() if text not in problems[name]} == set()
-    assert host.log.count("left out: ") == len(expected)
-    (summary,) = re.findall("worker would serve none of this app's functions: (.*)", host.log)
+    assert host.log.count("a function is not served: ") == len(expected)
+    (summary,) = re.findall("worker would serve none of this app's functions, because of: (.*)", host.log)
     assert {"union_return", "good", "unresolved", "unbound_parameter"} <= set(summary.split(", "))
     assert not {"missing_setting", "same_route", "bad_route"} & set(summary.split(", "))
     assert "host.json: extensions.eventHubs.batchCheckpointFrequency has no effect in the emulator" in host.log
@@ -237,7 +237,7 @@ def test_a_stop_waits_for_functions_up_to_its_limit(tmp_path: Path) -> None:
     eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_async"] or None)
     assert host.stop() == 0
     caller.join()
-    assert "stopped while running: sleep_async" in host.log
+    assert "stopped while functions were running: sleep_async" in host.log
 
 
 @pytest.mark.parametrize("drain", ["-1", "soon", "nan", "1e9"])
@@ -253,4 +253,4 @@ def test_a_time_that_is_none_is_wrong_usage(drain: str, capsys: pytest.CaptureFi
 def test_a_function_that_hangs_does_not_keep_the_host(hanging: Host) -> None:
     """After the time for running functions the host ends, and logs the running ones."""
     assert hanging.process.wait(timeout=START_TIMEOUT_S) == 0
-    assert "stopped while running: sleep_sync" in hanging.log
+    assert "stopped while functions were running: sleep_sync" in hanging.log

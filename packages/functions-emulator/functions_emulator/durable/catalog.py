@@ -38,7 +38,7 @@ class Catalog:
                 case CallSubOrchestration(name, instance_id=instance_id):
                     self.resolve("orchestrator", name)
                     if instance_id is not None and instance_id.startswith("@"):
-                        return f"Orchestration instance ids must not start with @: {instance_id}"
+                        return f"Orchestration instance ids must not start with @: {instance_id}."
                 case CallEntity(entity) | SignalEntity(entity):
                     self.resolve("entity", entity_name(entity))
         except FunctionNotFoundError as error:

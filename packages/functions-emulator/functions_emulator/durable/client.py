@@ -80,9 +80,9 @@ class Client:
     def restart(self, instance_id: str, *, with_new_id: bool) -> str:
         """Starts the same function with the same input again and returns the id.
 
-        Raises `FunctionNotFoundError`. With the same id, raises `InstanceExistsError` for a live instance, and
-        `InvalidInstanceIdError` for an id that only a start accepts (StartNewAsync in DurableClient.cs of the
-        extension).
+        Raises `FunctionNotFoundError` for an unknown function. With the same id, raises `InstanceExistsError` for a
+        live instance, and `InvalidInstanceIdError` for an id that only a start accepts (StartNewAsync in
+        DurableClient.cs of the extension).
         """
         old = self._existing(instance_id)
         self._engine.catalog.resolve("orchestrator", old.name)
@@ -136,10 +136,10 @@ class Client:
     def purge_by(
         self, created_from: datetime, created_to: datetime | None, statuses: Sequence[Status] | None = None
     ) -> int:
-        """Deletes the instances with one of `statuses`, and returns their number. `None` selects all instances, and
-        also entities.
+        """Deletes the instances that were created in the range and have one of `statuses`. Returns their number.
 
-        The creation time of an entity is the time of its last batch, since each batch continues the entity as new.
+        Without `statuses`, deletes instances of every status, also live ones, and entities. The creation time of an
+        entity is the time of its last batch, since each batch continues the entity as new.
         """
         if statuses is not None and not statuses:
             return 0

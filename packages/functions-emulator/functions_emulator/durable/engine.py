@@ -3,8 +3,8 @@
 The rules are those of TaskOrchestrationDispatcher in DurableTask.Core. The engine is synchronous and single-threaded.
 Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops the work.
 
-The next process repeats unfinished work, after a kill at the end of the visibility timeout. So activities run at least
-once.
+The next process repeats unfinished work. After a kill, the work waits until its visibility timeout ends. So activities
+run at least once.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Engine:
     def create(
         self, name: str, instance_id: str, text: str | None, version: str | None, parent: Parent | None = None
     ) -> None:
-        """Creates an instance in place of a finished instance with that id. `text` is the input as JSON text.
+        """Creates an instance, in place of any instance with that id. `text` is the input as JSON text.
 
         Must be called within a transaction of the store.
         """
@@ -229,8 +229,8 @@ class Engine:
             return
         until = now + self.timeouts.messages
         _LOG.error(
-            "instance %s was purged before its termination arrived. The queue delivers the termination again at %s, "
-            "which then ends a new instance with this id. Purge an instance only after it has ended",
+            "instance %s was purged before its termination arrived. The queue delivers the termination again at %s. "
+            "The termination then ends any new instance with this id. Purge an instance only after it has ended",
             instance_id,
             stamp(until),
         )

@@ -49,7 +49,7 @@ class Entities:
     """Returns batches of operations for entity functions, and reads and signals entities."""
 
     def __init__(self, engine: Engine, max_batch: int = 50) -> None:
-        """Sets the store. `max_batch` is the maximum number of operations in one batch."""
+        """Sets the engine. `max_batch` is the maximum number of operations in one batch."""
         self._max_batch = max_batch
         self._engine = engine
         self._store = engine.store

@@ -27,8 +27,8 @@ class Episode:
 
     @property
     def control_reason(self) -> str | None:
-        """Returns the reason of the last suspension or resumption, as JSON. An instance that continues has this reason
-        as its output.
+        """Returns the reason of the last new suspension or resumption as JSON, or None without one. An instance that
+        continues has this reason as its output.
 
         Source: UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
         """

@@ -70,7 +70,8 @@ class ApiRequest:
     @property
     def wait_s(self) -> tuple[float, float] | None:
         """Returns `timeout` and `pollingInterval`, in seconds, of a start or restart that waits for the result. Returns
-        `None` if one of them is missing. Raises `BadRequestError` if the interval is longer than the timeout.
+        `None` if one of them is missing. Raises `BadRequestError` if the interval is longer than the timeout, and
+        `ValueError` if one of them is not a number.
         """
         timeout, interval = self.query.get("timeout"), self.query.get("pollingInterval")
         if not timeout or not interval:

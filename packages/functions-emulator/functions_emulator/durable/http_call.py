@@ -39,7 +39,7 @@ async def call_http(request_text: str, token_of: Callable[[str], str | None]) ->
         ):
             content = await response.text()
     except TimeoutError:
-        raise HttpCallError(f"{request['method']} {request['uri']} did not respond within {limit:g} s") from None
+        raise HttpCallError(f"{request['method']} {request['uri']} did not complete within {limit:g} s") from None
     except (aiohttp.ClientError, ValueError) as error:
         raise HttpCallError(f"{request.get('method')} {request.get('uri')}: {error!r}") from None
     _check_status(request, response.status)

@@ -105,7 +105,7 @@ class Replay:
         self._carried_over: list[Event] = []
 
     def run(self, history: Sequence[Event]) -> Outcome:
-        """Plays the whole history. A replay runs once."""
+        """Plays the history, up to a failure. Must be called once."""
         for event in history:
             self._play(event)
             if self._failure is not None:
@@ -180,7 +180,7 @@ class Replay:
         if decision is None or not isinstance(decision, _DECISION_OF[event.kind]):
             self._failure = (
                 f"Non-Deterministic workflow detected: the history has {event.kind.name} with id {event.event_id}"
-                f"{f' and name {recorded!r}' if recorded else ''}, which the code has not asked for in this replay. "
+                f"{f' and name {recorded!r}' if recorded else ''}, which the code does not schedule in this replay. "
                 "Was the orchestrator changed while the instance was running?"
             )
         elif isinstance(decision, ScheduleActivity | ScheduleSubOrchestration) and decision.name != recorded:

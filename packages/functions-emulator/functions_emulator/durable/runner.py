@@ -30,8 +30,8 @@ class ActivityFailedError(Exception):
 
 
 class OrchestratorRaisedError(Exception):
-    """An orchestrator function raised an exception. If its code has started, the message ends with the marker and the
-    state.
+    """An orchestrator function raised an exception, or does not exist. If its code has started, the message ends with
+    `OUT_OF_PROC_MARKER` and the state.
     """
 
 
@@ -54,10 +54,10 @@ class Functions(Protocol):
         """Returns one result for each call. An exception of the function is a result too."""
 
     async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
-        """Returns the new state and the results. Raises `ActivityFailedError` if the function could not run."""
+        """Returns the new state and the results. Raises `ActivityFailedError` if the function failed or is unknown."""
 
     async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
-        """Returns the result. Raises `ActivityFailedError` if the function failed."""
+        """Returns the result. Raises `ActivityFailedError` if the function failed or is unknown."""
 
 
 #: maximum episodes in a batch. Orchestrator functions only compute, and would take the interpreter from the host's loop
@@ -163,7 +163,7 @@ class Runner:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.critical("the durable engine has failed: %r", error, exc_info=error)
+            _LOG.critical("a task of the durable engine has failed; restart the host: %r", error, exc_info=error)
 
     def _next_batch(self) -> list[Episode]:
         batch: list[Episode] = []

@@ -271,7 +271,7 @@ class Store:
         """Makes the messages that the previous process hid visible at the end of their timeouts. Each process must call
         this function once.
 
-        Returns the number of hidden messages and calls, and the latest end of their timeouts.
+        Returns the number of hidden messages and calls, and the latest end of their timeouts or None.
         """
         count, latest = self._db.execute(
             "SELECT count(*), max(hidden_until) FROM (SELECT hidden_until FROM messages UNION ALL "
@@ -320,7 +320,7 @@ class Store:
     # --- state of the host around the engine
 
     def state(self, name: str) -> Mapping[str, Any] | None:
-        """Returns state that a part of the host has stored under `name`."""
+        """Returns state that a part of the host has stored under `name`, or None."""
         row = self._db.execute("SELECT data FROM host_state WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 

@@ -13,8 +13,8 @@ _SYSTEM_VERSION = re.compile(r"\d+(\.\d+){1,3}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The versions that this worker runs. `current` is `defaultVersion`. An instance of another version waits, or fails
-    if `fail` is set.
+    """The versions that this worker runs. `current` is `defaultVersion`. An instance of a version that `runs` refuses
+    waits, or fails if `fail` is set.
     """
 
     current: str | None = None

@@ -111,7 +111,8 @@ class Admin:
             document = json.loads(body)
             await self._virtual_time.advance(parse_duration(str(document["by"])), document.get("bus"))
         except (ValueError, KeyError, TypeError, aiohttp.ClientError) as error:
-            return web.json_response({"error": f'the body must be {{"by": "15m"}}: {error}'}, status=400)
+            text = f'the clock did not advance to the end: {error}. Send {{"by": "15m"}}, with an optional "bus": URL'
+            return web.json_response({"error": text}, status=400)
         return web.json_response({"now": stamp(self._virtual_time.now())})
 
     async def _invoke(self, function: Function, value: Any) -> None:

@@ -58,7 +58,7 @@ def queue_options(host_json: HostJson) -> QueueOptions:
 
 
 def poison_blobs(settings: Settings, options: QueueOptions) -> Callable[[Function, str], Awaitable[None]]:
-    """Returns a function that sends a poison message of a blob trigger."""
+    """Returns a function that sends the message about a failed blob to the queue `webjobs-blobtrigger-poison`."""
     from functions_emulator.host.storage_queue import QueueWriter
 
     writer = QueueWriter(settings, encode=options.base64)

@@ -35,7 +35,9 @@ def hub_name(host_json: HostJson, settings: Settings) -> str:
 
 
 def versions(host_json: HostJson) -> Versions:
-    """Returns the version of new orchestrations, and the other versions that run here. Raises `HostError`."""
+    """Returns the version of new orchestrations, and the other versions that run here. Raises `HostError` for an
+    unknown strategy.
+    """
     key = "extensions.durableTask.versionMatchStrategy"
     # The default of Azure, which has an effect only with a version.
     strategy = host_json.text(key, "CurrentOrOlder" if DEFAULT_VERSION in host_json.values else "None")

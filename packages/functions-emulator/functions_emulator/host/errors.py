@@ -16,9 +16,9 @@ class WorkerRefusesError(BindingError):
 
 
 class FunctionFailedError(Exception):
-    """A function raised an exception, or returned a value that its binding does not accept.
+    """A function raised an exception, exceeded its time, or returned a value of a wrong type, or a binding failed.
 
-    `cause` is the exception of the user's code, and `stack` is its formatted stack trace.
+    `cause` is the exception. `stack` is its stack trace if the function raised the exception.
     """
 
     def __init__(self, name: str, cause: BaseException, stack: str) -> None:

@@ -1,6 +1,6 @@
 """Faults for tests of apps, by the repeatable option `--fault NAME=VALUE`.
 
-- `kill-before-commit=N` and `kill-after-commit=N` send SIGKILL before or after the N-th commit of the store.
+- `kill-before-commit=N` and `kill-after-commit=N` kill the host before or after the N-th commit of its store.
 - `run-twice=ACTIVITY` runs the function twice at each call of that activity.
 - `delay-events=DURATION` delays external events by DURATION.
 - `shuffle-events=DURATION` delays each external event by a random part of DURATION.
@@ -40,7 +40,7 @@ class Faults:
     drop_answer: int | None = None
 
     def kill_at_commit(self, store: Store) -> None:
-        """Kills the process before or after a commit of `store`."""
+        """Registers a callback that kills the process before or after a commit of `store`, if such a fault is set."""
         if self.kill_before_commit is None and self.kill_after_commit is None:
             return
         commits = 0
@@ -76,7 +76,7 @@ def parse_faults(options: Sequence[str]) -> Faults:
     for one in options:
         name, equals, value = one.partition("=")
         if name not in _NAMES or not equals:
-            raise HostError(f"--fault {one}: must be NAME=VALUE with one of {', '.join(_NAMES)}")
+            raise HostError(f"--fault {one}: must be NAME=VALUE, and NAME one of {', '.join(_NAMES)}")
         try:
             if name in ("delay-events", "shuffle-events"):
                 values[name.replace("-", "_")] = parse_duration(value)

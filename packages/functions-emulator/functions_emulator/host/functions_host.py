@@ -110,9 +110,12 @@ class FunctionsHost:
         app = index_app(self._app_dir, settings)
         use_fast_timestamps()
         for problem in app.problems:
-            _LOG.error("left out: %s", problem)
+            _LOG.error("a function is not served: %s", problem)
         if app.refusals:
-            _LOG.error("Azure's Python worker would serve none of this app's functions: %s", ", ".join(app.refusals))
+            _LOG.error(
+                "Azure's Python worker would serve none of this app's functions, because of: %s",
+                ", ".join(app.refusals),
+            )
         self._store = Store(self._database())
         self._faults.kill_at_commit(self._store)
         if self._virtual_clock:
@@ -309,7 +312,7 @@ class FunctionsHost:
                 await asyncio.sleep(waits[attempt])
 
     async def stop(self) -> None:
-        """Accepts no new work, waits for running functions, and closes."""
+        """Accepts no new work, waits up to `drain_s` seconds for running functions, and closes."""
         for trigger, _ in self._receivers:
             trigger.stop()
         waits: list[Awaitable[Any]] = [
@@ -324,7 +327,7 @@ class FunctionsHost:
         hanging = self._worker.running
         self.still_running = bool(hanging)
         if hanging:
-            _LOG.warning("stopped while running: %s", ", ".join(sorted(set(hanging.values()))))
+            _LOG.warning("stopped while functions were running: %s", ", ".join(sorted(set(hanging.values()))))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -371,4 +374,4 @@ def _log_functions(app: App, routes: RouteTable, url: str) -> None:
 
 def _log_crash(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _LOG.critical("a task of the host has failed: %r", error, exc_info=error)
+        _LOG.critical("a task of the host has failed; restart the host: %r", error, exc_info=error)

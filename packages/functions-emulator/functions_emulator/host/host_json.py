@@ -100,7 +100,7 @@ class HostJson:
 
     @property
     def unknown_keys(self) -> list[str]:
-        """Returns keys that have no effect in the emulator, sorted."""
+        """Returns the sorted keys without an effect in the emulator, except known keys that are for Azure only."""
         keys = _SUPPORTED | _AZURE_ONLY
         return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in keys))
 

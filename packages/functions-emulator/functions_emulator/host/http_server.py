@@ -53,8 +53,8 @@ class HttpServer:
     ) -> None:
         """Sets the routes. `names` are allowed host names besides IP addresses and `localhost`.
 
-        `home` is the HTML at `/`. `custom_headers` are added to the responses of functions and of the table of routes
-        that do not have them (CustomHttpHeadersMiddleware.cs of azure-functions-host).
+        `home` is the HTML at `/`. The server adds `custom_headers` to responses of functions that do not have them, and
+        to the statuses 401 and 404 of functions' routes (CustomHttpHeadersMiddleware.cs of azure-functions-host).
         """
         self._home = home
         self._custom_headers = dict(custom_headers or {})
@@ -99,8 +99,8 @@ class HttpServer:
         self._opened.set()
 
     async def drain(self, timeout: float) -> None:
-        """Refuses new requests for functions, and waits for running requests. The durable clients of these requests are
-        still served.
+        """Refuses new requests for functions, and waits up to `timeout` seconds for running requests. Still serves the
+        durable clients of these requests.
         """
         self._draining = True
         if self._running:
@@ -119,7 +119,7 @@ class HttpServer:
             path = path_of(request).removeprefix("/")
             first = path.partition("/")[0].lower()
             if (why := self._refusal(request, first)) is not None:
-                _LOG.warning("refused a request of a web page: %s", why)
+                _LOG.warning("refused a request: %s", why)
                 return web.Response(status=403, text=f"{why}\n")
             if path.startswith(self._rpc_path):
                 return await self._serve_durable(request, path.removeprefix(self._rpc_path))
@@ -282,7 +282,7 @@ class HttpServer:
 
 
 def _parts(path: str) -> list[str]:
-    """Returns the segments of a path, which may contain slashes."""
+    """Returns the segments of a path. A segment can contain slashes, which were `%2F` in the path."""
     return [_SLASH.sub("/", part) for part in path.split("/")]
 
 
@@ -291,7 +291,7 @@ def _trace(request: web.BaseRequest) -> TraceState:
 
 
 def _bad_gateway(name: str) -> web.Response:
-    _LOG.error("%s did not respond within %g s; on Azure the caller gets 502", name, HTTP_LIMIT_S)
+    _LOG.error("%s did not respond within %g s; the caller gets 502, as on Azure", name, HTTP_LIMIT_S)
     return web.Response(status=502)
 
 

@@ -77,7 +77,7 @@ class Streams:
     ) -> web.StreamResponse:
         """Streams the function's response with `headers`, and with the headers of `defaults` that the response lacks.
 
-        Raises `TimeoutError` if the response does not start in time.
+        Raises `TimeoutError` if the response does not start within `limit_s` seconds.
         """
 
         async def with_route(extension_request: Any) -> Any:

@@ -43,7 +43,7 @@ class RefusedError(Exception):
 
 
 class KestrelServer(web.Server):
-    """An aiohttp server with Kestrel's limits, which does not change bodies."""
+    """An aiohttp server with Kestrel's limits. The server does not decompress request bodies."""
 
     def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
         super().__init__(handler, request_factory=_make_request)

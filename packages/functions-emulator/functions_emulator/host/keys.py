@@ -64,10 +64,10 @@ class Keys:
 
 
 def keys_of(file: Path | None, data_dir: Path | None) -> Keys:
-    """Returns the keys of `file`. Without `file`, returns the keys of `keys.json` in the data folder, which is created
-    with random keys. Without a data folder, returns random keys.
+    """Returns the keys of `file`. Without `file`, returns the keys of `keys.json` in the data folder. Creates a missing
+    `keys.json` with random keys. Without a data folder, returns random keys.
 
-    Raises `HostError`.
+    Raises `HostError` if a file cannot be read or written, or is invalid.
     """
     if file is not None:
         return load_keys(file)
@@ -89,7 +89,7 @@ def keys_of(file: Path | None, data_dir: Path | None) -> Keys:
 
 
 def load_keys(path: Path) -> Keys:
-    """Reads the file. Raises `HostError` if the file is invalid."""
+    """Reads the file. Raises `HostError` if the file is unreadable or invalid."""
     try:
         raw = json.loads(path.read_text())
         functions = {name: _checked(keys, f"functions.{name}") for name, keys in raw.get("functions", {}).items()}

@@ -2,9 +2,9 @@
 record.
 
 Records of a function and its SDKs have the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk).
-Microsoft's worker hides no such record from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`). Records
-of the host's own SDKs have the category of their event source, `Azure.Core` or `Azure.Messaging.ServiceBus`
-(AzureEventSourceLogForwarder.cs of azure-sdk-for-net).
+Microsoft's worker sends every such record of level INFO or above (azure_functions_worker/dispatcher.py,
+`dispatch_forever`). Records of the host's own SDKs have the category of their event source, `Azure.Core` or
+`Azure.Messaging.ServiceBus` (AzureEventSourceLogForwarder.cs of azure-sdk-for-net).
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ class LevelFilter(logging.Filter):
     """Shows a record if the level of the longest matching category allows it."""
 
     def __init__(self, levels: Mapping[str, str]) -> None:
-        """Sets the levels of host.json by category. `default` is for every other category. Raises `HostError`.
+        """Sets the levels of host.json by category. `default` is for every other category. Raises `HostError` for an
+        unknown level.
 
-        Without `default` the filter shows all records of the loggers. `default` does not apply to the host's own SDKs,
-        which are not Microsoft's. Their records below WARNING are shown only if their category is named.
+        Without `default`, the other categories have no minimum level. `default` does not apply to the host's own SDKs,
+        since Microsoft's host uses other SDKs. Their records below WARNING are shown only if host.json names their
+        category.
         """
         super().__init__()
         self._levels = {"": logging.NOTSET, "azure.": logging.WARNING}

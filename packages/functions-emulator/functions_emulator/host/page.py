@@ -43,7 +43,9 @@ class Page:
         self._client = client
 
     def overview(self, status: str, prefix: str, after: str) -> str:
-        """Returns the page of functions, stalls, and the instances with a status and an id prefix, after an id."""
+        """Returns the page of functions, stalls and instances. `status` and the id's `prefix` select the instances, and
+        `after` is the last id of the previous page.
+        """
         statuses = [one for one in Status if one.value == status]
         instances = self._client.find(statuses=statuses, prefix=prefix, after=after, limit=_PAGE_SIZE)
         counts = self._engine.store.count_by_status()

@@ -61,7 +61,7 @@ def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Bindin
         if data_type != "binary":
             text = body.decode("utf-8", errors="replace")
             if data_type == "string" and not text:
-                raise UnreadableBatchError("the batch has a message without a body: data_type STRING leaves it out")
+                raise UnreadableBatchError("the batch has a message with an empty body, which data_type STRING omits")
             body = text.encode() if data_type == "string" else _through_json_net(text, message)
         converted.append(_with_metadata(message, body))
     return converted

@@ -1,5 +1,5 @@
-"""Service Bus triggers in peek-lock mode. A function that returns completes the message. A function that raises an
-exception abandons the message.
+"""Service Bus triggers in peek-lock mode. The host completes the message if the function returns, unless
+`autoCompleteMessages` is false. The host abandons the message if the function raises an exception.
 
 Each function has one receiver of the SDK. Two coroutines must not use a receiver concurrently, since they wait for each
 other's frames (up to 0.2 s per settlement). So one coroutine owns the receiver. This coroutine interrupts a receive to
@@ -215,7 +215,7 @@ class ServiceBusTrigger:
                 self._plan_renewal(one, datetime.now(UTC))
             except Exception as error:  # a lost lock: the message is delivered again, its function continues
                 one.renew_at = None
-                _LOG.warning("%s: the lock of message %s is lost: %s", self.source, message.message_id, error)
+                _LOG.warning("%s: could not renew the lock of message %s: %s", self.source, message.message_id, error)
 
     async def _settle(self, receiver: ServiceBusReceiver, one: _InFlight, succeeded: bool) -> None:
         if succeeded and not self._limits.auto_complete:
@@ -275,7 +275,7 @@ async def call(
 async def settle(
     receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage, succeeded: bool, source: str
 ) -> None:
-    """Completes or abandons a message. Logs a failure, after which the bus delivers the message again."""
+    """Completes or abandons a message. Logs a failure, after which the bus may deliver the message again."""
     try:
         if succeeded:
             await receiver.complete_message(message)

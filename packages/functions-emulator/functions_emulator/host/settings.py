@@ -57,7 +57,8 @@ class Settings:
 
         `service` is `serviceBus`, `blob`, `queue` or `table`. The order is that of the WebJobs SDK
         (GetWebJobsConnectionSection): names with the prefix `AzureWebJobs` before other names, and connection strings
-        before settings. Raises `BindingError` if no such setting exists.
+        before settings. Raises `BindingError` if no such setting exists, or if an identity-based connection needs
+        Azure.
         """
         for candidate in (f"AzureWebJobs{name}", name):
             for key in (f"ConnectionStrings:{candidate}", candidate):
@@ -81,7 +82,7 @@ class Settings:
 def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = None) -> Settings:
     """Reads `local.settings.json` and adds its settings that the environment lacks, as Core Tools does.
 
-    Raises `HostError` if the file is invalid.
+    Raises `HostError` if the file is invalid or encrypted.
     """
     target = os.environ if environment is None else environment
     path = app_dir / "local.settings.json"

@@ -1,8 +1,8 @@
 """Blob triggers, inputs and outputs.
 
 The trigger lists its container every second. The extension without Event Grid lists its container less often. The
-host's store retains the name and ETag of each handled blob. A blob that fails `poisonBlobThreshold` times is not tried
-again, and a message goes to `webjobs-blobtrigger-poison`.
+host's store retains the name and ETag of each handled blob. After `poisonBlobThreshold` failures, the host does not
+retry the blob until it changes, and a message goes to `webjobs-blobtrigger-poison`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class BlobTrigger:
             self._failures[attempt] = self._failures.get(attempt, 0) + 1
             if self._failures[attempt] >= self._max_attempts:
                 _LOG.error(
-                    "%s failed %d times for %s, which is not retried", self._function.name, self._max_attempts, path
+                    "%s failed %d times for %s; the blob is not retried", self._function.name, self._max_attempts, path
                 )
                 await self._give_up(
                     self._function, json.dumps({"BlobName": blob.name, "ContainerName": self._container})

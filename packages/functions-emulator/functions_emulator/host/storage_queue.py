@@ -124,7 +124,7 @@ class QueueTrigger:
             return
         if not succeeded:
             _LOG.error(
-                "queue %s: message %s reached maxDequeueCount; moved to the poison queue", self._name, message.id
+                "queue %s: message %s reached maxDequeueCount; it goes to the poison queue", self._name, message.id
             )
             async with QueueClient.from_connection_string(self._connection, f"{self._name}-poison") as poison:
                 await send(poison, str(message.content))
@@ -150,7 +150,7 @@ async def send(queue: QueueClient, content: str) -> None:
 
 
 class QueueWriter:
-    """Queue outputs. A value is a text, bytes, a `func.QueueMessage`, or a list of these."""
+    """Queue outputs. A value is text, bytes, a `func.QueueMessage`, or a list of these. Other values become JSON."""
 
     def __init__(self, settings: Settings, *, encode: bool) -> None:
         self._settings = settings

@@ -27,7 +27,9 @@ class TableStorage:
         return TableClient.from_connection_string(self._settings.connection(binding.connection, binding.service), table)
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str | None:
-        """Returns the entity of a row key, or `None`. Without a row key, returns the entities of the filter."""
+        """Returns the entity of a row key, or `None`. Without a row key, returns the entities of the partition and the
+        filter, at most `take`.
+        """
         partition = fill(binding.text("partitionKey") or "", trigger_data)
         row = fill(binding.text("rowKey") or "", trigger_data)
         async with self._open(binding, trigger_data) as table:
@@ -71,7 +73,7 @@ class TableStorage:
                     await table.create_entity({**key_fields, **entity})
 
     async def close(self) -> None:
-        """Does nothing: no connection is kept open."""
+        """Does nothing, since no connection stays open."""
 
 
 def _json_value(value: Any) -> Any:

@@ -91,10 +91,11 @@ class VirtualTime:
         return self._clock.now()
 
     async def advance(self, by: timedelta, bus_admin: str | None = None) -> None:
-        """Advances by `by`, from timer to timer. After each step the method waits until the host is idle.
+        """Advances by `by`, from timer to timer. After each step the method waits until the host is idle, at most 10 s.
 
         `bus_admin` is the URL of the admin API of a bus. The bus advances first in each step, so that no lock or
-        message is older here than in the bus. Raises `ValueError` if the bus refuses.
+        message is older here than in the bus. Raises `ValueError` if the bus refuses, and `aiohttp.ClientError` if the
+        bus is unreachable.
         """
         async with self._one_at_a_time:
             target = self._clock.now() + by
