@@ -108,7 +108,7 @@ def rule(**properties: Any) -> dict[str, Any]:
         (document([{"Name": "q", "Properties": {"LockDuration": 60}}]), "LockDuration"),
         (document([{"Name": "q", "Properties": {"LockDuration": "P10675199D"}}]), "shorter than the maximum duration"),
         (document([{"Name": "q", "Properties": {"MaxDeliveryCount": 0}}]), "at least 1"),
-        (document([{"Name": "q", "Properties": {"MaxDeliveryCount": "3"}}]), "MaxDeliveryCount: a int expected"),
+        (document([{"Name": "q", "Properties": {"MaxDeliveryCount": "3"}}]), "must be of the type int"),
         (document([{"Name": "q", "Properties": {"ForwardTo": "x"}}]), "forwards to 'x', which is not configured"),
         (document([{"Name": "q"}, {"Name": "Q"}]), "two entities are named 'q'"),
         (document(topics=[{"Name": "t"}]), r"Topics\[0\].Subscriptions: a list expected"),
@@ -116,7 +116,7 @@ def rule(**properties: Any) -> dict[str, Any]:
         (rule(FilterType="Sql", SqlFilter={"SqlExpression": "a ="}), "a value expected"),
         (rule(FilterType="Sql", CorrelationFilter={}), "'CorrelationFilter' is not allowed with FilterType Sql"),
         (rule(FilterType="Correlation", CorrelationFilter={"Color": "x"}), "unknown property 'Color'"),
-        (rule(FilterType="Correlation"), "names no property"),
+        (rule(FilterType="Correlation"), "must name at least one property"),
     ],
 )
 def test_mistakes_are_named(config: Any, message: str) -> None:

@@ -23,7 +23,7 @@ class CbsTokens:
     def authenticate(self, mechanism: str, response: bytes) -> bool:
         """Returns True if the SASL mechanism authenticates the client.
 
-        PLAIN has the key itself. After any other mechanism the client needs tokens.
+        PLAIN has the key itself. After any other mechanism the client needs tokens, if the emulator has a key.
         """
         if mechanism == "PLAIN" and self._key is not None:
             self._trusted = check_plain(response, self._key)

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving.add_argument("--port", type=_port, default=5672, help="AMQP port, 0 for any (default: %(default)s)")
     serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP port, 0 for any (default: %(default)s)")
     serving.add_argument("--ws-port", type=_port, metavar="PORT", help="port for AMQP over WebSockets")
-    serving.add_argument("--tls", action="store_true", help="also serve TLS, with a new certificate for localhost")
+    serving.add_argument("--tls", action="store_true", help="also serve TLS, with an own certificate for localhost")
     serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="also serve TLS, with this certificate chain")
     serving.add_argument("--tls-key", type=Path, metavar="FILE", help="key of --tls-cert")
     serving.add_argument(
@@ -77,7 +77,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="maximum bytes of a message (default: %(default)s, as in the tier Standard)",
     )
     limits.add_argument(
-        "--max-entity-bytes", type=_positive, metavar="N", help="maximum memory of an entity (default: 1 GiB)"
+        "--max-entity-bytes",
+        type=_positive,
+        metavar="N",
+        help="maximum bytes of an entity's messages (default: 1 GiB)",
     )
     limits.add_argument(
         "--virtual-clock", action="store_true", help="allow POST /clock/advance, which advances the clock"

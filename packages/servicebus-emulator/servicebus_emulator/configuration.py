@@ -102,7 +102,9 @@ class Topology:
 
 
 def from_names(queues: list[str], topics: list[str]) -> Topology:
-    """Returns entities named on a command line: queues `q`, and subscriptions `t/s` together with their topics."""
+    """Returns entities named on a command line: queues `q`, and subscriptions `t/s` together with their topics. Raises
+    ConfigurationError for a subscription without its topic.
+    """
     subscriptions: dict[str, list[SubscriptionDescription]] = {}
     for text in topics:
         topic, _, name = text.partition("/")
@@ -224,7 +226,7 @@ def _correlation(properties: Mapping[str, Any], where: str) -> Filter:
     application = _mapping(item.get("Properties", {}), f"{where}.Properties")
     system = {name: item[name] for name in _CORRELATION if item.get(name) is not None}
     if not system and not application:
-        raise ConfigurationError(f"{where} names no property")
+        raise ConfigurationError(f"{where} must name at least one property")
     return CorrelationFilter(system, dict(application))
 
 
@@ -258,7 +260,7 @@ def _value(value: Any, kind: Any, where: str) -> Any:
         except (TypeError, ValueError) as error:
             raise ConfigurationError(f"{where}: {error}") from error
     if type(value) is not kind:
-        raise ConfigurationError(f"{where}: a {kind.__name__} expected, not {json.dumps(value)}")
+        raise ConfigurationError(f"{where}: must be of the type {kind.__name__}, not {json.dumps(value)}")
     return value
 
 

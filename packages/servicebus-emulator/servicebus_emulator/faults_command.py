@@ -120,7 +120,7 @@ def _call(admin: str, method: str, path: str, body: Any = None) -> Any:
             try:
                 _refuse(str(json.load(error)["error"]))
             except (ValueError, KeyError, TypeError):
-                _refuse(f"{admin} is not a bus emulator; the response has status {error.code}")
+                _refuse(f"{admin} returned the unexpected status {error.code}; check --admin")
     except (OSError, ValueError) as error:
         _refuse(f"no bus emulator responds at {admin} ({error}); start the bus, or set --admin")
 

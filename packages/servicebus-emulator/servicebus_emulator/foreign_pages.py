@@ -26,7 +26,7 @@ def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str
     match.
     """
     if host is not None and not _is_ours(host, names):
-        return f"the host {host!a} is not served here; --allowed-host NAME allows it"
+        return f"the host {host!a} is not served here; use localhost, or --allowed-host if the program has this option"
     if origin is not None and origin.partition("://")[2].lower() != (host or "").lower():
         return f"pages of {origin!a} cannot use this program"
     return None
@@ -44,13 +44,15 @@ def _is_ours(host: str, names: Collection[str]) -> bool:
 
 
 def refuse_foreign_pages(names: Collection[str] = ()) -> Middleware:
-    """Returns a middleware that responds 403 with the line of `refusal`, before any upgrade to a WebSocket."""
+    """Returns a middleware that responds 403 with the line of `refusal` to a refused request, before any upgrade to a
+    WebSocket.
+    """
 
     @web.middleware
     async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:
         why = refusal(request.headers.get("Host"), request.headers.get("Origin"), names)
         if why is not None:
-            log.warning("request of a web page refused reason=%s", why)
+            log.warning("request refused reason=%s", why)
             return web.Response(status=403, text=f"{why}\n")
         response: web.StreamResponse = await handler(request)
         return response

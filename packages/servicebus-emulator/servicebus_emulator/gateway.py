@@ -358,7 +358,7 @@ class Gateway:
         request = Request.parse(payload)
         reply_link = self._reply_link(link, request_link.node, request.reply_to)
         if reply_link is None:
-            raise InvalidRequest(f"No receiver on '{request_link.node}' to reply to.")
+            raise InvalidRequest(f"The session has no link that receives the replies of '{request_link.node}'.")
         reply_link.send(request_link.handle(request))
 
     def _reply_link(self, link: IncomingLink, node: str, reply_to: str | None) -> ReplyLink | None:

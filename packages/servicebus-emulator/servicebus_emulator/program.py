@@ -57,7 +57,7 @@ def _tls(args: argparse.Namespace) -> Iterator[ssl.SSLContext | None]:
         with contextlib.ExitStack() as stack:
             folder = args.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bus-tls-")))
             certificate, key = tls.make_certificate(folder)
-            print(f"bus: clients trust the certificate {certificate}", file=sys.stderr, flush=True)
+            print(f"bus: clients must trust the certificate {certificate}", file=sys.stderr, flush=True)
             yield tls.context(certificate, key)
     else:
         yield None

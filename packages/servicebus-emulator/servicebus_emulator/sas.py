@@ -41,7 +41,7 @@ class Grant:
 
 
 def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
-    """Returns the grant of a token. Raises Unauthorized with the reason, without the expected value."""
+    """Returns the grant of a token. Raises Unauthorized, whose reason never contains the expected signature."""
     if not token.startswith(_PREFIX):
         raise Unauthorized("InvalidToken: a SharedAccessSignature is required.")
     fields = dict(_fields(token.removeprefix(_PREFIX)))

@@ -108,7 +108,7 @@ class BusServer:
         self._timer_due_ms: int | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Starts to serve and returns the port."""
+        """Starts to serve and returns the port. Raises ListenError."""
         self.wake()
         return await self._listener.open(host, port)
 
@@ -158,7 +158,7 @@ class BusServer:
             try:
                 self.broker.store.commit()
             except StoreError as error:
-                log.critical("could not store changes, stopped reason=%s", error)
+                log.critical("could not store changes, the bus stops reason=%s", error)
                 self.failed = True
                 self.stopping.set()
                 return False

@@ -28,7 +28,8 @@ class Faults:
     def inject(self, request: Any) -> dict[str, int]:
         """Sets a fault. Returns the number of connections, links, milliseconds or messages that it affects.
 
-        Raises InvalidRequest for an unknown fault or field.
+        Raises InvalidRequest for an unknown fault or field or a wrong value, and EntityNotFound for an unknown entity
+        of a refusal or duplicate.
         """
         if not isinstance(request, dict):
             raise InvalidRequest("A fault must be a JSON object.")

@@ -55,7 +55,7 @@ def metrics(broker: Broker, connections: int) -> str:
         label = _label(path)
         lines += [f'lucius_bus_messages{{entity="{label}",state="{state}"}} {entry[state]}' for state in _STATES]
     lines += [
-        "# HELP lucius_bus_enqueued_total Number of accepted messages. A delivered scheduled message counts twice.",
+        "# HELP lucius_bus_enqueued_total Number of accepted messages. A scheduled message counts again when due.",
         "# TYPE lucius_bus_enqueued_total counter",
     ]
     lines += [

@@ -66,7 +66,7 @@ class Request:
 
 
 class RestApi:
-    """Handles requests, and stores entities that a request creates, changes or deletes."""
+    """Handles requests, and stores the changes that a request makes to entities."""
 
     def __init__(self, broker: Broker, on_removed: Callable[[], None], *, is_premium: bool = False) -> None:
         self._broker = broker
@@ -143,7 +143,7 @@ class RestApi:
             self._check_size(topic.max_size_bytes)
             self._broker.add_topic(topic)
         else:
-            raise InvalidRequest("A QueueDescription or TopicDescription expected.")
+            raise InvalidRequest("The content must be a QueueDescription or TopicDescription.")
 
     def _change(self, destination: Destination, element: Element) -> None:
         old_bytes = destination.entity.description.max_size_bytes
@@ -304,7 +304,7 @@ class RestApi:
         except ValueError as error:
             raise InvalidRequest("$skip and $top must be numbers.") from error
         if skip < 0 or top < 1:
-            raise InvalidRequest("$skip and $top must not be negative.")
+            raise InvalidRequest("$skip must be at least 0, and $top at least 1.")
         page = [write(item) for item in items[skip : skip + min(top, _PAGE)]]
         after = skip + len(page)
         following = f"$skip={after}&$top={top}&api-version=2021-05" if after < len(items) else None

@@ -124,7 +124,9 @@ class AdminServer:
                 {"error": "the clock cannot be advanced; start the bus with --virtual-clock"}, status=409
             )
         if type(seconds) not in (int, float) or not 0 <= seconds <= 1e9:
-            return web.json_response({"error": 'the body must be {"seconds": N}'}, status=400)
+            return web.json_response(
+                {"error": 'the body must be {"seconds": N}, with N from 0 to 1,000,000,000'}, status=400
+            )
         self._bus.advance(self._clock, round(seconds * 1000))
         return web.json_response({"now_ms": self._clock.now_ms()})
 

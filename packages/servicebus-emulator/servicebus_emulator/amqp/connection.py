@@ -91,7 +91,9 @@ class Connection:
             self._buffer.feed(data)
 
     def next_event(self) -> Event | None:
-        """Returns the next event, or None until more bytes are received."""
+        """Returns the next event, or None until more bytes are received or after the last event of a closed
+        connection.
+        """
         while not self._events:
             if self.state is State.CLOSED:
                 return None

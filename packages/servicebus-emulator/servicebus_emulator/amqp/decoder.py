@@ -143,7 +143,7 @@ def _boolean(data: bytes, pos: int) -> tuple[bool, int]:
 
 
 def _header(data: bytes, pos: int, width: int) -> tuple[int, int, int]:
-    """Returns size and count of a list, map or array: (count, first element, end)."""
+    """Returns the count of a list, map or array, the position of its first element, and the position after it."""
     if width == 1:
         end = pos + 1 + data[pos]
         count, start = data[pos + 1], pos + 2

@@ -95,7 +95,7 @@ def split_batch(data: bytes) -> list[bytes]:
         if code == DATA:
             message, _ = decode(data, value)
             if not isinstance(message, bytes):
-                raise DecodeError("a data section holds binary")
+                raise DecodeError("a data section of a batch must be binary")
             messages.append(message)
     return messages
 
@@ -117,7 +117,9 @@ class AmqpMessage:
 
     @classmethod
     def parse(cls, data: bytes) -> AmqpMessage:
-        """Reads an encoded message. Raises DecodeError if the bytes are not a message."""
+        """Reads an encoded message. Adds a message id to a message without one, and drops the annotations of the
+        broker. Raises DecodeError if the bytes are not a message.
+        """
         header: list[Any] = []
         annotations: dict[Any, Any] = {}
         properties_raw = application_raw = b""
@@ -249,7 +251,7 @@ def _properties(raw: bytes) -> list[Any]:
 
 def _typed(value: Any, kind: type[Any], name: str) -> Any:
     if not isinstance(value, kind):
-        raise DecodeError(f"the section {name} holds a {type(value).__name__}")
+        raise DecodeError(f"the section {name} must be a {kind.__name__}, not a {type(value).__name__}")
     return value
 
 

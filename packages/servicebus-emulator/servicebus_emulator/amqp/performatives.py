@@ -360,7 +360,7 @@ def interpret(value: Any) -> Any:
         return value
     fields = value.value
     if not isinstance(fields, list) or len(fields) > len(kind.WIRE):
-        raise DecodeError(f"{kind.__name__} has {len(kind.WIRE)} fields in a list")
+        raise DecodeError(f"{kind.__name__} must be a list of at most {len(kind.WIRE)} fields")
     for index, ((accepts, mandatory, maximum), item) in enumerate(zip(_CHECKS[kind], fields, strict=False)):
         if item is None:
             if mandatory:
@@ -370,7 +370,7 @@ def interpret(value: Any) -> Any:
         elif type(item) is Described:
             fields[index] = interpret(item)
         elif maximum and not _in_range(item, maximum):
-            raise DecodeError(f"field {index} of {kind.__name__} is not an unsigned number")
+            raise DecodeError(f"field {index} of {kind.__name__} must be a number from 0 to {maximum}")
     if len(fields) < _FEWEST[kind]:
         raise DecodeError(f"{kind.__name__} lacks a mandatory field")
     return kind(*fields, *(None,) * (len(kind.WIRE) - len(fields)))

@@ -19,7 +19,7 @@ def instant(ms: int) -> str:
 
 
 def read_content(body: bytes) -> ElementTree.Element:
-    """Returns the description element in the content of an entry. Raises InvalidRequest if the element is missing."""
+    """Returns the description element in the content of an entry. Raises InvalidRequest for any other body."""
     if b"<!" in body:
         raise InvalidRequest("Document types and entities are not accepted.")
     try:

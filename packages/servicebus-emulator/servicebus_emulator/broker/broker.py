@@ -127,7 +127,7 @@ class Broker:
         return list(self._queues.values())
 
     def knows(self, address: str) -> bool:
-        """Returns True if a sender or receiver can use the address."""
+        """Returns True if a queue, topic, subscription or dead-letter queue has the address."""
         key = address.lower()
         return key in self._queues or key in self.destinations
 

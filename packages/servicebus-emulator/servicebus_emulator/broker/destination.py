@@ -78,7 +78,8 @@ class Destination:
     def send(self, content: Content, origin: Origin = SENDER) -> Verdict:
         """Accepts a message, now or at its scheduled time. A duplicate is accepted and dropped.
 
-        Returns the faults of the message. The caller applies the faults of the sender's connection.
+        Returns the faults of the message. The caller applies the faults of the sender's connection. Raises BusError if
+        the entity refuses the message.
         """
         self.check_open()
         verdict = NO_FAULTS
@@ -126,7 +127,9 @@ class Destination:
                     call()
 
     def schedule(self, content: Content, due_ms: int) -> int:
-        """Accepts a message for later and returns its sequence number. A due message is enqueued immediately."""
+        """Accepts a message for later and returns its sequence number. A due message is enqueued immediately. Raises
+        BusError if the entity refuses the message.
+        """
         self.check_open()
         self.entity.check(content)
         number = self.entity.schedule.add(content, due_ms)

@@ -92,8 +92,8 @@ class EntityMessages:
         self._env.store.delete(self.path, message.sequence_number)
 
     def delete_batch(self, before_ms: int, count: int, session_id: str | None = None) -> int:
-        """Removes the oldest active, unlocked messages that were enqueued before a time. If `session_id` is given,
-        removes messages of that session only.
+        """Removes the oldest active, unlocked messages that were enqueued before a time, at most `count`. If
+        `session_id` is given, removes messages of that session only.
 
         Returns the number of removed messages.
         """
@@ -114,8 +114,8 @@ class EntityMessages:
 def first_of(
     messages: Mapping[int, Message], from_sequence_number: int, count: int, session_id: str | None
 ) -> list[Message]:
-    """Returns the first messages from a sequence number on. If `session_id` is given, returns messages of that session
-    only.
+    """Returns at most `count` messages from a sequence number on. If `session_id` is given, returns messages of that
+    session only.
     """
     numbers = (
         number

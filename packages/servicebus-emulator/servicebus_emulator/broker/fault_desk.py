@@ -1,15 +1,15 @@
 """Faults of messages, by lane, entity, step type and tenant, decided by a seed.
 
 A rule counts its matching messages at each entity. The seed, the rule, the entity and n alone determine a strike on the
-n-th matching message, until the rule reaches its `count`. The same seed, rules and messages give the same faults again,
-at any times.
+n-th matching message, until the rule reaches its `count`. The same seed, rules and messages give the same faults again.
+The time has no effect.
 
 | fault | effect on a message that a client sends |
 |---|---|
 | drop | the message is accepted and lost |
 | duplicate | the message is accepted twice, also if the entity detects duplicates |
 | delay | the message arrives `ms` later. A delayed message is lost if the emulator ends |
-| reorder | the message arrives after the next message of its entity, or after `ms` |
+| reorder | the message arrives after the next message of its entity, or after `ms`. Lost as a delayed message |
 | truncate | the second half of the body is lost |
 | forget | the entity forgets the message id, as after the window of duplicate detection |
 | slow | the message is accepted, and the sender gets the outcome `ms` later |
@@ -111,7 +111,10 @@ class FaultDesk:
         return rule
 
     def remove(self, rule_id: int | None = None) -> int:
-        """Removes a rule, or all rules and the run. Ids then begin at 1 again. Returns the number of removed rules."""
+        """Removes a rule. Without `rule_id`, removes all rules and strikes, and ids begin at 1 again.
+
+        Returns the number of removed rules.
+        """
         before = len(self.rules)
         self.rules = [] if rule_id is None else [rule for rule in self.rules if rule.id != rule_id]
         if rule_id is None:

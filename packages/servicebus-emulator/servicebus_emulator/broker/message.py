@@ -30,7 +30,7 @@ class Content(Protocol):
 
     @property
     def size(self) -> int:
-        """Returns bytes of the encoded message."""
+        """Returns the bytes of body, properties and annotations, by which the broker limits the size of an entity."""
 
     def system_properties(self) -> Mapping[str, Any]:
         """Returns `MessageId, CorrelationId, To, ReplyTo, Label, ContentType, SessionId, ReplyToSessionId,

@@ -236,7 +236,7 @@ class MessageQueue(EntityMessages):
         return token in self._locked
 
     def complete(self, token: uuid.UUID) -> None:
-        """Removes a locked message."""
+        """Removes a locked message. While the fault `duplicate` is set, returns the message to the queue instead."""
         message = self._take_lock(token)
         if self.repeats > 0:
             self.repeats -= 1
@@ -245,7 +245,7 @@ class MessageQueue(EntityMessages):
             self._remove(message)
 
     def abandon(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
-        """Returns a locked message to the queue immediately and counts a failed delivery."""
+        """Counts a failed delivery. Returns the message to the queue, or dead-letters the message at the maximum."""
         message = self._take_lock(token)
         self._fail_delivery(message, changes)
 

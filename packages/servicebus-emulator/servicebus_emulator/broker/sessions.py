@@ -53,8 +53,8 @@ class Waiter:
 
 
 class SessionQueue(MessageQueue):
-    """A queue with sessions. A consumer calls `attach` with its session, not `request_messages`. Methods with an
-    unknown `token` raise SessionLockLost.
+    """A queue with sessions. A consumer calls `attach` with its session, not `request_messages`. Methods with a `token`
+    raise SessionLockLost if the token is unknown, except `holds` and `renew`.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class SessionQueue(MessageQueue):
         return session
 
     def lock_next(self, waiter: Waiter) -> None:
-        """Locks the next session with messages, immediately or when a session has messages."""
+        """Locks the next free session with messages, immediately or when such a session exists."""
         self._waiters.append(waiter)
         self._grant()
 

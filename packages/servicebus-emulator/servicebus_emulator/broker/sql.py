@@ -76,7 +76,7 @@ def _statement(parser: Parser) -> tuple[str, str, Expression | None]:
     keyword = parser.expect("keyword", "SET", "REMOVE").value
     scope, name = parser.property_name(parser.expect("name"))
     if scope == "sys" and (keyword == "REMOVE" or name not in _SETTABLE):
-        raise InvalidExpression(f"The system property '{name}' cannot be changed by an action.")
+        raise InvalidExpression(f"An action cannot {keyword} the system property '{name}'.")
     if keyword == "REMOVE":
         return scope, name, None
     parser.expect("symbol", "=")

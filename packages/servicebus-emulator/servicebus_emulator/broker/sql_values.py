@@ -1,7 +1,7 @@
 """SQL operators on values: three-valued logic, and comparisons with the conversions of C#.
 
 `None` is "unknown", which is a missing property or null. Values that cannot be compared are unknown too. A value that
-cannot be computed raises FilterError, and the message is dead-lettered, as in Azure.
+cannot be computed raises FilterError. By default, the message is then dead-lettered, as in Azure.
 """
 
 from __future__ import annotations

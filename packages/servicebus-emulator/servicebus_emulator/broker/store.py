@@ -46,7 +46,7 @@ class Store(Protocol):
     def delete(self, entity: str, sequence_number: int) -> None: ...
 
     def put_delivery_count(self, entity: str, message: Message, count: int) -> None:
-        """Stores the count that a message has if the broker dies now. The count includes the current delivery."""
+        """Stores the count that a message has if the broker dies now. The count includes a delivery in progress."""
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
         """Stores the last assigned number, so that numbers never repeat."""

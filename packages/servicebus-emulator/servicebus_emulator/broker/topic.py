@@ -32,7 +32,9 @@ class Subscription:
     queue: MessageQueue
 
     def select(self, content: Content) -> Selection:
-        """Returns one copy for all rules without an action, and one copy for each rule with an action."""
+        """Returns a copy for each rule with an action that selects the message. Returns one more copy if a rule without
+        an action selects the message.
+        """
         selection = Selection()
         as_is = False
         for rule in self.description.rules:
@@ -77,7 +79,7 @@ class Topic:
         self._distribute(content, self._select(content), origin)
 
     def accept(self, content: Content, origin: Origin = SENDER) -> None:
-        """Checks and enqueues a message. The topic evaluates the message's rules once."""
+        """Checks and enqueues a message. The topic evaluates the rules of its subscriptions once."""
         selections = self._select(content)
         for subscription, selection in selections:
             subscription.queue.check(*selection.copies)
