@@ -6,7 +6,7 @@ import argparse
 
 
 def port(text: str) -> int:
-    """Parses a port. Raises ArgumentTypeError."""
+    """Parses a port number. Raises ArgumentTypeError for any other text."""
     try:
         number = int(text)
     except ValueError:
@@ -17,7 +17,7 @@ def port(text: str) -> int:
 
 
 def positive(text: str) -> int:
-    """Parses a positive number. Raises ArgumentTypeError."""
+    """Parses a whole number of at least 1. Raises ArgumentTypeError for any other text."""
     try:
         number = int(text)
     except ValueError:

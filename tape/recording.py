@@ -40,7 +40,9 @@ class TapeError(Exception):
 
 
 def read_histories(path: Path) -> Iterator[History]:
-    """Reads the jobs of an audit bundle within the limits of `lucius-verify`. Raises TapeError."""
+    """Reads the jobs of an audit bundle within the limits of `lucius-verify`. Raises TapeError if the bundle is
+    unreadable.
+    """
     try:
         yield from Bundle(path, SignedHeads(Keys(()))).histories()
     except (OSError, Unreadable) as wrong:

@@ -60,7 +60,9 @@ class SignIn:
 
 
 def sign_in_of(values: Mapping[str, Any]) -> SignIn:
-    """Reads an authorization request from a query or a form. Raises UnknownClient."""
+    """Reads an authorization request from a query or a form. Raises UnknownClient if the client is missing or the
+    redirect URL is not acceptable.
+    """
     given = {name: value for name, value in values.items() if isinstance(value, str)}
     client, redirect = given.get("client_id", ""), given.get("redirect_uri", "")
     if not client:

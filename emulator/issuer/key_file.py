@@ -41,7 +41,9 @@ class KeyFile:
         return self._keys[0]
 
     def rotate(self) -> str:
-        """Creates a new signing key and returns its id. Up to two previous keys stay published. Raises KeyFileError."""
+        """Creates a new signing key and returns its id. Up to two previous keys stay published. Raises
+        KeyFileError if the file cannot be written.
+        """
         kid = f"local-{secrets.token_hex(6)}"
         self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_MAX_KEYS]
         written = self._path.with_suffix(".new")

@@ -58,7 +58,9 @@ class Point:
 
 
 def read_spans(body: bytes) -> list[Span]:
-    """Reads the spans of a trace export. Omits spans whose id or trace id has a wrong length. Raises NotOtlp."""
+    """Reads the spans of a trace export. Omits spans whose id or trace id has a wrong length. Raises NotOtlp for a body
+    that is not OTLP.
+    """
     request = ExportTraceServiceRequest()
     _parse(request, body)
     return [
@@ -71,7 +73,9 @@ def read_spans(body: bytes) -> list[Span]:
 
 
 def read_points(body: bytes) -> list[Point]:
-    """Reads the sums, gauges and histograms of a metrics export. Omits other kinds. Raises NotOtlp."""
+    """Reads the sums, gauges and histograms of a metrics export. Omits other kinds. Raises NotOtlp for a body that is
+    not OTLP.
+    """
     request = ExportMetricsServiceRequest()
     _parse(request, body)
     return [

@@ -102,14 +102,18 @@ class DataDir:
         draft.replace(target)
 
     def webhook_keys(self) -> str:
-        """Returns this stack's own keys. Creates the keys if their file is missing. Raises UpError."""
+        """Returns this stack's own keys. Creates the keys if their file is missing. Raises UpError if the file cannot
+        be used.
+        """
         path = self._secret(
             "webhook.keys", lambda: f"local:{base64.b64encode(secrets.token_bytes(32)).decode()}\n".encode()
         )
         return path.read_text(encoding="utf-8").strip()
 
     def audit_key(self) -> Path:
-        """Returns the PEM file with this stack's own key. Creates the file if it is missing. Raises UpError."""
+        """Returns the PEM file with this stack's own key. Creates the file if it is missing. Raises UpError if the file
+        cannot be used.
+        """
         return self._secret("audit.pem", _new_key)
 
     def _secret(self, name: str, make: Callable[[], bytes]) -> Path:

@@ -86,7 +86,9 @@ def table_endpoint(ports: Ports) -> str:
 
 
 def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of the children. `caller` is the environment of this process. Raises UpError."""
+    """Returns the environment of the children. `caller` is the environment of this process. Raises UpError as
+    `local_settings` does.
+    """
     tracing = _TRACED if ports.traces else {}
     settings = {**_DEFAULTS, **tracing, **local_settings(app / "local.settings.json"), **addresses(ports)}
     # unbuffered, so that a log line is in its file if its writer is killed

@@ -23,7 +23,7 @@ _UPLOAD_TIMEOUT_S = 20.0  # seconds to upload a few small files to loopback
 
 async def serve(args: argparse.Namespace) -> int:
     """Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns 0. A second signal kills all children and ends
-    the process with exit code 130. Raises UpError.
+    the process with exit code 130. Raises UpError if the stack cannot serve.
     """
     chosen = ports.choose(args)
     data = DataDir(args.data)
@@ -89,8 +89,8 @@ def _on_signals(stop: asyncio.Event, stack: Stack) -> None:
 
 
 class _Announcement:
-    """The start of a stack for the user. Uploads the samples while the host starts. Prints the ready line and the first
-    commands when all children serve.
+    """The start of a stack for the user. Uploads the samples while the host starts. When all children serve, prints the
+    ready line and, if the upload succeeded, the first commands.
     """
 
     def __init__(self, chosen: Ports, data: DataDir, environment: Mapping[str, str]) -> None:

@@ -108,7 +108,7 @@ class BusServer:
         self._timer_due_ms: int | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Starts to serve and returns the port. Raises ListenError."""
+        """Starts to serve and returns the port. Raises ListenError if the address cannot be used."""
         self.wake()
         return await self._listener.open(host, port)
 

@@ -25,7 +25,7 @@ async def call_http(request_text: str, token_of: Callable[[str], str | None]) ->
     """Makes the call of a `DurableHttpRequest`. Returns `{"statusCode", "headers", "content"}` as JSON text.
 
     A header has one value or a list of values, as the extension writes `StringValues`. `token_of` returns the bearer
-    token for a resource, or `None`. Raises `HttpCallError`.
+    token for a resource, or `None`. Raises `HttpCallError` if the call failed, or if its status is one to retry.
     """
     request = json.loads(request_text)
     headers = _headers(request, token_of)

@@ -68,7 +68,9 @@ _AZURE_ONLY = {
 
 @dataclass(frozen=True, slots=True)
 class HostJson:
-    """The values of host.json by dotted key. Methods raise `HostError` for a value of a wrong type."""
+    """The values of host.json by dotted key. `number`, `flag` and `seconds` raise `HostError` for a value of a wrong
+    type.
+    """
 
     values: Mapping[str, Any] = field(default_factory=dict)
 

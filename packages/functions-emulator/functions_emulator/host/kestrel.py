@@ -100,7 +100,7 @@ def refused(status: int) -> web.Response:
 def path_of(request: web.BaseRequest) -> str:
     """Returns the path, decoded. Keeps `%2F` and bytes that are not UTF-8. Then removes dot segments.
 
-    Raises `RefusedError`.
+    Raises `RefusedError` if Kestrel refuses the request.
     """
     _check_head(request)
     target = request.raw_path

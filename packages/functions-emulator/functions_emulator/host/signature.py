@@ -40,7 +40,7 @@ def read_signature(call: Any, bindings: Sequence[Binding], http: AnnotationRules
     """Checks a function against its bindings. `http` are the rules of an HTTP extension, if the app uses such an
     extension.
 
-    Raises `WorkerRefusesError`.
+    Raises `WorkerRefusesError` for a function that breaks a rule.
     """
     parameters = {name for name, one in inspect.signature(call).parameters.items() if one.kind not in _COLLECTORS}
     try:

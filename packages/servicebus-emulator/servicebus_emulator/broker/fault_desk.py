@@ -10,7 +10,7 @@ The time has no effect.
 | duplicate | the message is accepted twice, also if the entity detects duplicates |
 | delay | the message arrives `ms` later. A delayed message is lost if the emulator ends |
 | reorder | the message arrives after the next message of its entity, or after `ms`. Lost as a delayed message |
-| truncate | the second half of the body is lost |
+| truncate | the second half of the body is lost; a body without data sections is lost as a whole |
 | forget | the entity forgets the message id, as after the window of duplicate detection |
 | slow | the message is accepted, and the sender gets the outcome `ms` later |
 | disconnect | the message is accepted, and the sender's connection is lost before the outcome |

@@ -45,7 +45,7 @@ class Content(Protocol):
         """Returns a copy that expires `ms` after the time `from_ms`."""
 
     def truncated(self) -> Content:
-        """Returns a copy without the second half of its body's data."""
+        """Returns a copy without the second half of its body's data. Any other content of the body is lost too."""
 
     def encode(self) -> bytes:
         """Returns the whole message as bytes, for the store."""
