@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="allowed name in the Host header, besides IP addresses, localhost and --host; repeatable",
     )
-    parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for any (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free port (default: %(default)s)")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3 (default: in memory)"
     )

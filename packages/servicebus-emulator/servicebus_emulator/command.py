@@ -18,7 +18,7 @@ def _port(text: str) -> int:
     except ValueError:
         number = -1
     if not 0 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535; 0 picks a free one)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535; 0 for a free port)")
     return number
 
 
@@ -56,8 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="allowed name in the Host header, besides IP addresses, localhost and --host; repeatable",
     )
-    serving.add_argument("--port", type=_port, default=5672, help="AMQP port, 0 for any (default: %(default)s)")
-    serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP port, 0 for any (default: %(default)s)")
+    serving.add_argument("--port", type=_port, default=5672, help="AMQP port, 0 for a free port (default: %(default)s)")
+    serving.add_argument(
+        "--admin-port", type=_port, default=5300, help="HTTP port, 0 for a free port (default: %(default)s)"
+    )
     serving.add_argument("--ws-port", type=_port, metavar="PORT", help="port for AMQP over WebSockets")
     serving.add_argument("--tls", action="store_true", help="also serve TLS, with an own certificate for localhost")
     serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="also serve TLS, with this certificate chain")

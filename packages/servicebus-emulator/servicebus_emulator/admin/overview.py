@@ -62,7 +62,10 @@ def metrics(broker: Broker, connections: int) -> str:
         f'lucius_bus_enqueued_total{{entity="{_label(path)}"}} {entry["enqueued"]}'
         for path, entry in everything.items()
     ]
-    lines += ["# HELP lucius_bus_size_bytes Bytes of waiting messages.", "# TYPE lucius_bus_size_bytes gauge"]
+    lines += [
+        "# HELP lucius_bus_size_bytes Bytes of active and deferred messages.",
+        "# TYPE lucius_bus_size_bytes gauge",
+    ]
     lines += [f'lucius_bus_size_bytes{{entity="{_label(queue.path)}"}} {queue.size_bytes}' for queue in broker.queues()]
     return "\n".join(lines) + "\n"
 

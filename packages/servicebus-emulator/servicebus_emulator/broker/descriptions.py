@@ -1,7 +1,7 @@
 """Descriptions of entities: immutable values from the configuration or the management API.
 
-Durations are whole milliseconds. None means "never" or "without end". Defaults are those of Azure for new entities,
-except that idle entities are not deleted.
+Durations are whole milliseconds. None means "never" or "without end". Defaults are those of Azure for new entities. The
+emulator does not delete idle entities.
 """
 
 from __future__ import annotations

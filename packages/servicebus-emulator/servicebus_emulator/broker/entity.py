@@ -114,8 +114,8 @@ class EntityMessages:
 def first_of(
     messages: Mapping[int, Message], from_sequence_number: int, count: int, session_id: str | None
 ) -> list[Message]:
-    """Returns at most `count` messages from a sequence number on. If `session_id` is given, returns messages of that
-    session only.
+    """Returns the first messages from a sequence number on, at most `count`. If `session_id` is given, returns messages
+    of that session only.
     """
     numbers = (
         number

@@ -1,7 +1,7 @@
 """An append-only file next to the database, for changes that are too frequent for a transaction each (decision 0008).
 
-A delivery counts when its lock ends in any way. So its count must be stored before the receiver has the message. A
-completed message is removed, and a sent message uses a number.
+If the broker dies, the lock of a delivery ends, and the delivery counts. So the count must be stored before the
+receiver has the message. A completed message is removed, and a sent message uses a number.
 
 A transaction costs twenty microseconds. A line at the end of a file costs one microsecond, and also survives the
 process.
