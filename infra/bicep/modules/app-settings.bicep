@@ -233,7 +233,7 @@ type tuningType = {
   @description('Optional. Claim with the source of the caller\'s jobs. The claim overrides the source in the job request. If this setting is unset, or the token has no such claim, the request names the source.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
-  @description('Optional. Role (`roles`) of callers who see all tenants. With the suffix `:read`, callers can read every tenant\'s jobs. With `:operate`, callers can change every tenant\'s jobs. Without a suffix the role allows both, in this release.')
+  @description('Optional. Role (`roles`) of callers who see all tenants. With the suffix `:read`, callers can read every tenant\'s objects. With `:operate`, callers can submit for every tenant and change every tenant\'s objects. Without a suffix the role allows both, in this release.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
   @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first audience of LUCIUS_AUTH_AUDIENCE.')
@@ -242,7 +242,7 @@ type tuningType = {
   @description('Optional. Allowed URI schemes of references, separated by commas. Default: `https,s3,abfss`, outside Azure also `http`.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
-  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, separated by commas. `{tenant}` is the job\'s tenant. Add a port that differs from the scheme\'s default. Default: any host or, with the template, the containers of the template\'s own account.')
+  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly except for case, separated by commas. `{tenant}` is the job\'s tenant. Add a port that differs from the scheme\'s default. Default: any host or, with the template, the containers of the template\'s own account.')
   LUCIUS_ALLOWED_REF_HOSTS: string?
 }
 // end

@@ -2201,7 +2201,7 @@ class OverviewProblem(Message):
     level: Annotated[
         Literal["critical", "warning"],
         Field(
-            description="Severity. `critical`: jobs do not continue, or the last sweep is late. `warning`: another problem."
+            description="Severity. `critical`: jobs cannot start or continue, or the last sweep is late. `warning`: another problem."
         ),
     ]
     sentence: Annotated[str, Field(description="Problem in one sentence.")]
