@@ -12,7 +12,7 @@ from lucius_service.storage_faults import storage_faults
 
 
 class Overtaken(Exception):
-    """Another process has appended to the blob. This process must not append again."""
+    """Another process has appended to the blob, or the blob was deleted. This process must not append again."""
 
 
 class AppendBlob:

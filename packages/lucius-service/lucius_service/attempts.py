@@ -136,7 +136,8 @@ class Attempts:
         """Acknowledges the directive, queues its work and returns the attempt. For a duplicate, acknowledges the
         directive again and returns the attempt in flight.
 
-        An attempt ends immediately, without a reply, if a newer attempt of the step is known.
+        An attempt ends immediately, without a reply, if a newer attempt of the step is known. During a shutdown, the
+        attempt is acknowledged and abandoned.
         """
         attempt = self._in_flight.get(directive.key)
         if attempt is not None:
@@ -158,7 +159,7 @@ class Attempts:
         return attempt
 
     def _is_stale(self, directive: Directive) -> bool:
-        """Returns True if a newer attempt of the step is known. Ends the work on older attempts."""
+        """Returns True if a newer attempt of the step is known. Otherwise, stops the work on older attempts."""
         step = (directive.jobId, directive.stepId)
         newest = self._newest.get(step, 0)
         if directive.attempt_no < newest:
@@ -272,7 +273,7 @@ class Attempts:
 
     async def _limited(self, attempt: Attempt) -> Work:
         """Runs the work until the work ends or must stop. After a stop, the work has `STOP_GRACE_S` seconds to end.
-        Raises errors of the work.
+        Raises errors of the work. Raises the reason of the stop if the work has not begun or does not end.
         """
         if attempt.stopped is not None:
             raise attempt.stopped
@@ -310,7 +311,7 @@ class Attempts:
         return max(left_s, 0.0)
 
     async def _heartbeats(self, attempt: Attempt) -> None:
-        """Sends heartbeats until the work must stop, so that stuck work does not hold its lease."""
+        """Sends heartbeats until the work ends or must stop, so that stuck work does not keep its lease."""
         every_s = self._limits.heartbeat_of(attempt.directive)
         while not attempt.stop_heartbeats.is_set():
             try:

@@ -3,8 +3,8 @@
 A child runs the command line of this program, with the file descriptor of a socket in `_LUCIUS_CHILD`. The module
 `lucius_service.child` serves this socket. Messages are JSON, one per line.
 
-A child keeps its models loaded between attempts. The pool kills and replaces a child whose work does not stop, and
-replaces a child that ends by itself.
+A child keeps its models loaded between attempts. The pool kills and replaces a child whose work does not stop or fails
+with LIMIT_EXCEEDED. The pool replaces a child that ends by itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REPLACE_PAUSES_S = (0, 1, 5, 30)
 
 
 class _Ended(Exception):
-    """The child has ended by itself."""
+    """The child has ended by itself, or the pool has killed the child after an invalid message."""
 
 
 class _Child:

@@ -85,7 +85,7 @@ class Directive(BaseModel):
 
 
 class DirectiveRefused(Exception):
-    """The message does not name an attempt to which a reply is possible. The service dead-letters the message."""
+    """The message is not a valid directive for this service. The service dead-letters the message."""
 
     def __init__(self, reason: str, description: str) -> None:
         super().__init__(description)

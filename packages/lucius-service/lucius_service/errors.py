@@ -1,9 +1,11 @@
 """Failures of a step, and the codes that services share (docs/guides/platform-services.md).
 
-A step raises `FailedFinal` if every other attempt fails in the same way (an invalid document or payload). A step
-raises `FailedRetry` if another attempt may succeed (storage or a model endpoint is unreachable). Any other exception is
-a bug of the service. The failure is then retryable, since a new version of the service may succeed, and the log has the
-full exception.
+A step raises `FailedFinal` if every other attempt fails in the same way (an invalid document or payload). A step raises
+`FailedRetry` if another attempt may succeed (storage or a model endpoint is unreachable). Any other exception is a bug
+of the service. The failure is then retryable, since a new version of the service may succeed.
+
+The log has the full exception of a bug. In a child process, MemoryError is not a bug, but FailedFinal with the code
+LIMIT_EXCEEDED.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class HttpReplySender:
 
     def _standing(self, directive: Directive, body: bytes) -> StepFailed | None:
         """Returns the reason to stop the attempt, or None if the attempt continues, or if the response does not have
-        the attempt's state.
+        the attempt's state. Records a new token.
         """
         answer = _object(body)
         if isinstance(token := answer.get("token"), str) and token:

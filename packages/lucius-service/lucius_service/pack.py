@@ -77,11 +77,11 @@ def read_pack(folder: Path) -> Pack:
 def plan_hash(pack: Pack, copy_to: Path | None = None) -> str:
     """Returns `sha256:{hex}` of the pack's files. Copies each hashed file into the folder `copy_to`, if given.
 
-    The hash is the SHA-256 of the lines that `sha256sum` prints for all files, sorted by the bytes of their paths. So
-    the hash covers names and contents, but not modes and times. Bytecode is not hashed and not copied.
+    The hash is the SHA-256 of the lines that `sha256sum` prints for all files, sorted by the bytes of their paths. The
+    hash covers names and contents, but not modes and times. Folders `__pycache__` are neither hashed nor copied.
 
-    Raises PackInvalid if the pack exceeds a limit or its program is missing. Raises PackInvalid for an entry that is
-    not a folder or a regular file, and for a name with a backslash or an unprintable character.
+    Raises PackInvalid if the pack exceeds a limit, its program is missing, or a file cannot be read. Raises PackInvalid
+    for an entry that is not a folder or a regular file, and for a name with a backslash or an unprintable character.
     """
     lines, size = [], 0
     for path in _files(pack.folder):

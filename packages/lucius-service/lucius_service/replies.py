@@ -89,7 +89,9 @@ def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
 
 
 def check_size(result: dict[str, Any]) -> None:
-    """Raises FailedFinal if the RESULT, with its metrics and artifacts, has more than `MAX_RESULT_BYTES`."""
+    """Raises FailedFinal if the RESULT, with its metrics and artifacts, has more than `MAX_RESULT_BYTES`. Raises
+    ValueError or TypeError for metrics that are not JSON.
+    """
     size = len(_encode(result))
     if size > MAX_RESULT_BYTES:
         what = f"metrics and artifacts make a RESULT of {size} bytes; the limit is {MAX_RESULT_BYTES}"
@@ -104,7 +106,7 @@ def without_lease(reply: dict[str, Any], directive: Directive) -> dict[str, Any]
 
 
 def with_lease(stored: object, directive: Directive) -> dict[str, Any]:
-    """Returns a stored RESULT, ready to send. Raises ValueError if the RESULT is of another attempt."""
+    """Returns a stored RESULT, ready to send. Raises ValueError if `stored` is not the RESULT of this attempt."""
     if isinstance(stored, dict):
         own = without_lease(_attempt(directive) | {"type": "RESULT"}, directive)
         if all(stored.get(name) == value for name, value in own.items()):

@@ -35,7 +35,7 @@ _MAX_METADATA = 6_000
 
 
 def final_uri(directive: Directive, result_ref: str) -> str:
-    """Returns the URI to which the result at `result_ref` is copied. Raises FailedFinal if a final directive has no
+    """Returns the URI to which the result at `result_ref` is copied. Raises FailedFinal if the directive has no
     `output_ref`.
     """
     if directive.output_ref is None:
@@ -83,11 +83,12 @@ def publish_result(directive: Directive, result: dict[str, Any], workspace: Work
 
 
 class ResultStore:
-    """The store of the RESULT of each attempt, so that a duplicate gets the same RESULT without repeated work (R6).
+    """The store of the RESULT of each attempt, so that a duplicate gets the same RESULT without repeated work.
 
-    A RESULT is stored before its publication, survives a restart, and is visible to all replicas. A successful RESULT
-    is metadata of the blob `result_name`, since a change of metadata costs less than a write. Any other RESULT, and a
-    RESULT of more than 6,000 encoded characters, is the blob `.attempt/{key}.json` under `workspace_ref`.
+    A RESULT is stored before its publication, survives a restart, and is visible to all replicas. If the result is the
+    blob `result_name`, the RESULT is metadata of this blob, since a change of metadata costs less than a write. Any
+    other RESULT, and a RESULT of more than 6,000 encoded characters, is the blob `.attempt/{key}.json` under
+    `workspace_ref`.
 
     Methods are synchronous, for worker threads, and raise StepFailed if storage fails.
     """
@@ -116,7 +117,8 @@ class ResultStore:
             yield record
 
     def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores and returns `result`. If the blob `.attempt/{key}.json` exists, returns its RESULT instead.
+        """Stores and returns `result`. If the metadata cannot have `result` and the blob `.attempt/{key}.json` exists,
+        returns the RESULT of this blob instead.
 
         Raises ValueError if that blob is not the attempt's RESULT.
         """

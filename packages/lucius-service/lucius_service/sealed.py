@@ -59,7 +59,7 @@ class LocalWorkspace(MemoryWorkspace):
 def run_recorded(step: Step, directive: bytes, workspace: LocalWorkspace) -> dict[str, Any]:
     """Returns the RESULT of the step for a recorded directive (JSON). Call `prepare` first.
 
-    Raises StepFailed, and any error of a bug in the step.
+    Raises ValueError for an invalid directive. Raises StepFailed, and any error of a bug in the step.
     """
     attempt = Directive.model_validate_json(directive)
     result = replies.succeeded(attempt, work(step, attempt, workspace, Heard()))

@@ -171,7 +171,9 @@ def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
 async def _receive(
     receiver: ServiceBusReceiver, wait_s: float, stopping: asyncio.Event
 ) -> list[ServiceBusReceivedMessage]:
-    """Receives at most one message, since the queue of attempts is bounded. Returns [] after `stopping` is set."""
+    """Receives at most one message, since the queue of attempts is bounded. Returns [] if no message arrives within
+    `wait_s` seconds or before `stopping` is set.
+    """
     receive = asyncio.create_task(receiver.receive_messages(max_message_count=1, max_wait_time=wait_s))
     stop = asyncio.create_task(stopping.wait())
     try:

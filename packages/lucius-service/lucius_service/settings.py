@@ -10,7 +10,9 @@ _BUS = "LUCIUS_SERVICEBUS_CONNECTION"
 
 
 class SettingsError(Exception):
-    """A setting is missing or invalid. The message names the setting and the required form."""
+    """A setting is missing or invalid, or a child process cannot start. For a setting, the message names the setting
+    and the required form.
+    """
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def _connection_or_address(environ: Mapping[str, str], connection: str, address: str) -> tuple[str, str]:
-    """Returns (connection string, "") or ("", URL for managed identity). The connection string has precedence."""
+    """Returns (connection string, "") or ("", host name or URL for managed identity). The connection string has
+    precedence. Raises SettingsError if both settings are unset.
+    """
     value, plain = environ.get(connection, "").strip(), environ.get(address, "").strip()
     if not value and not plain:
         raise SettingsError(f"{connection} is not set; set this connection string, or {address} for managed identity")

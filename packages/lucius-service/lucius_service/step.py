@@ -74,8 +74,9 @@ class Task:
 
     @property
     def cancelled(self) -> bool:
-        """Returns True if the work must stop, since the job is cancelled, the lease is lost, or a limit is reached. The
-        work must then return or raise.
+        """Returns True if the work must stop: a limit is reached, or a newer attempt of the step has begun. If replies
+        use HTTP, also returns True after LUCIUS responds that the job or the attempt has ended. The work must then
+        return or raise.
         """
         return self.watch.cancelled
 

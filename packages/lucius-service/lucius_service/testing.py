@@ -130,10 +130,11 @@ def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "inp
 
 
 class Chaos:
-    """A step whose work is delayed, fails, is done twice or kills its process. A seed selects the fault.
+    """A step in which half of the executions have a fault: a delay, a failure, repeated work, or the end of the
+    process. A seed selects the fault.
 
-    The fault of an execution depends only on the seed and the number of the execution in its process. The service's
-    log has each fault.
+    The fault of an execution depends only on the seed and the number of the execution in its process. The service's log
+    names the fault of each execution.
     """
 
     #: percentage of executions with each fault

@@ -45,7 +45,7 @@ class Worker(Protocol):
     """A runner of the work of attempts. Cancelling `run` kills a child process, but no thread."""
 
     async def start(self) -> None:
-        """Prepares the step. Raises errors of the step."""
+        """Prepares the step. Raises errors of the step, or SettingsError if a child process cannot be prepared."""
 
     async def run(self, directive: Directive, watch: Watch, stopping: asyncio.Event) -> Work:
         """Runs the work. `stopping` is set with `watch.cancelled`. Raises StepFailed, and any error of a bug in the
@@ -53,7 +53,7 @@ class Worker(Protocol):
         """
 
     async def close(self) -> None:
-        """Ends all remaining work."""
+        """Ends child processes. Threads end with the process."""
 
 
 class ThreadWorker:

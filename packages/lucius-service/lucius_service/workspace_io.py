@@ -94,7 +94,7 @@ class Workspace:
 
     def read(self, uri: str, tenant_id: str | None = None) -> Document:
         """Reads a blob. Raises FailedFinal if the blob is missing, empty, larger than `max_input_bytes` or in another
-        account. Raises FailedRetry if storage does not respond.
+        account, or if storage denies access. Raises FailedRetry if storage is unavailable.
 
         With `tenant_id`, results of other tenants raise FailedFinal. If `tenant_id` is None, reads any blob.
         """
@@ -116,7 +116,7 @@ class Workspace:
         return Document(uri, data)
 
     def write(self, base_uri: str, name: str, data: bytes | BinaryIO, content_type: str) -> str:
-        """Writes `name` under `base_uri` and returns its URI. Overwrites the blob of an earlier delivery.
+        """Writes `name` under `base_uri` and returns its URI. Replaces an existing blob.
 
         A file as `data` is read in parts, from its beginning.
         """
@@ -199,7 +199,9 @@ class Workspace:
             raise
 
     def append_blob(self, uri: str) -> AppendBlob:
-        """Returns the blob at `uri` for appends. Raises FailedFinal if `uri` is in another storage account."""
+        """Returns the blob at `uri` for appends. Raises FailedFinal if `uri` does not name a blob of this storage
+        account.
+        """
         return AppendBlob(self._blob(uri), self._make_container)
 
     def tenant_folder(self, workspace_uri: str, container: str) -> str:
@@ -214,7 +216,7 @@ class Workspace:
     def check(self) -> None:
         """Checks that storage allows access to the container of workspaces, which can be missing.
 
-        Raises FailedRetry if storage does not respond. Raises FailedFinal if storage denies access.
+        Raises FailedRetry if storage is unavailable. Raises FailedFinal if storage denies access.
         """
         with storage_faults():
             # a right on this container is enough; the first write creates a missing one
@@ -279,6 +281,7 @@ def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str 
     """Copies over the blob with the ETag `replaced`. None means that no blob may exist.
 
     Raises ResourceNotFoundError if the container of `target` is missing, and errors for which `_was_changed` is true.
+    Raises FailedRetry if the source does not exist.
     """
     try:
         download = source.download_blob(max_concurrency=1)

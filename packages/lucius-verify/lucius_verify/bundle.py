@@ -148,7 +148,7 @@ def _events(rows: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, int, list[
 
 
 def read_one_job(name: str, text: bytes) -> tuple[History, Fault | None]:
-    """Reads a bundle of one job. Returns the history, and the fault of the digest. Raises Unreadable."""
+    """Reads a bundle of one job. Returns the history, and the fault of the digest or None. Raises Unreadable."""
     if len(text) > _MAX_DOCUMENT:
         raise Unreadable(f"the bundle of one job has more than {_MAX_DOCUMENT} bytes")
     document = parse(text, name)

@@ -9,7 +9,7 @@ This module shares no code with the app that wrote the history.
 - An event whose content is withheld has `data_digest` and neither `data` nor `salt`.
 - A row omits each column that has its default value.
 - The first event has the digest of the created rows (`data.rows`). Each event has the columns that it changed
-  (`data.changes`). So the verifier can restore the created rows, and compute the present rows from these rows.
+  (`data.changes`). The verifier restores the created rows, and computes the present rows from these rows.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def _outcome(history: History) -> Fault | None:
 
 
 def _rows(history: History) -> Fault | None:
-    """Computes the rows again from their first state and the events, and compares the results with the present rows. No
-    event may be withheld.
+    """Computes the rows again from their first state and the events, and compares the results with the present rows. If
+    an event is withheld, checks only the order of the steps.
     """
     if [(step["step_index"], step["step_id"]) for step in history.steps] != _in_order(history.steps):
         return history.row_fault("a step is missing, repeated or out of order")
@@ -126,9 +126,7 @@ def _rows(history: History) -> Fault | None:
 
 
 def _differing(computed: Row, given: Row) -> list[str]:
-    """Returns columns of a row that differ from `computed`. A column that was set back to its first value may be
-    absent.
-    """
+    """Returns columns of a row that differ from `computed`. A column whose computed value is empty may be absent."""
     names = (computed.keys() | given.keys()) - _UNRECORDED
     pairs = ((name, computed.get(name), given.get(name)) for name in sorted(names))
     return [

@@ -19,7 +19,7 @@ Exits with 130 if interrupted."""
 
 
 def main() -> None:
-    """Runs the command. Prints every error as one line on stderr. Exits with the codes in `EXITS`."""
+    """Runs the command. Prints an error of `verify` as one line on stderr. Exits with the codes in `EXITS`."""
     parser = argparse.ArgumentParser(prog="lucius-verify", description=HELP, epilog=EXITS)
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="bundle (.tar.gz), or bundle of one job (JSON)")
     parser.add_argument("--job", metavar="ID", help="at levels 2 and 3, verify only the events of this job")

@@ -135,8 +135,8 @@ def _replay(job: Row, original: Row) -> Iterator[str]:
 
 
 def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:
-    """Returns the first difference of a redrive from its old job. The old job may have been read before that job named
-    the new job.
+    """Returns the differences of a redrive from its old job. The old job may have been read before that job named the
+    new job.
     """
     if old["redriven_by"] not in (None, job_id):
         yield f"the job is the redrive of {job['redrive_of']}, which was redriven by {old['redriven_by']}"

@@ -4,8 +4,8 @@ The verifier begins with the created rows. The verifier reads the occurrence (ca
 time, lease) from the event. The computed event must have the same effects (states, counts, due times, changes) in every
 column.
 
-A history has the digest of a lease, but not the lease. So the verifier executes with placeholders for leases, and
-replaces their digests by the digests of the history before the comparison.
+A history has the digest of a lease, but not the lease. The verifier executes with placeholders for leases, and replaces
+their digests by the digests of the history before the comparison.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ _CREATED_AS = {
 def execute(history: History) -> tuple[int, Fault | None]:
     """Executes a job's events again, up to the first withheld event.
 
-    Returns the number of executed events, and the fault of the first event that the rules do not allow, or None.
+    Returns the number of executed events. Also returns the fault of the first event that the rules do not allow or this
+    program cannot execute, or None.
     """
     seq = 1
     try:
@@ -214,7 +215,7 @@ def _creation(record: Record, event: Event, history: History) -> str | None:
 
 
 def _changing_all(record: Record, first: Event) -> Event:
-    """Replaces withheld events, which may have changed every column that no plan fixes."""
+    """Returns an event to use instead of withheld events, which may have changed every column that no plan fixes."""
     changed = {"status", "instance_id", "current_step_id", "current_step_index", "deadline_at"}
     fixed = (_OF_NEW_JOBS | NOT_FOLDED) - changed
     job = {each.name: None for each in fields(Job) if each.name not in fixed}
@@ -225,7 +226,7 @@ def _changing_all(record: Record, first: Event) -> Event:
 
 
 def _set(row: Job | Step) -> set[str]:
-    """Returns the columns without the default of a new row. Columns that no event names can have any value."""
+    """Returns the columns that differ from the default of a new row. Leaves out columns that no event names."""
     named = (each for each in fields(row) if each.name not in NOT_FOLDED)
     return {each.name for each in named if each.default is MISSING or getattr(row, each.name) != each.default}
 

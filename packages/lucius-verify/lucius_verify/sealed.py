@@ -29,7 +29,7 @@ Run = Callable[[str, bytes], Row]
 
 
 class NotRun(Exception):
-    """The run of the step did not end with a RESULT. The message is the reason."""
+    """The step was not run, or its run did not end with a RESULT. The message is the reason."""
 
 
 def read_job(path: Path, job_id: str) -> History:

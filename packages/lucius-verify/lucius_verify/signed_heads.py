@@ -129,8 +129,8 @@ class SignedHeads:
             self._broken("the rows differ from the rows of the signed pages", "heads.jsonl")
 
     def compare(self, name: str, rows: list[Row], place: Place) -> Fault | None:
-        """Returns the first signed head that a history, or a log, does not have, or None if no head is missing. The
-        oldest entries of a log can be deleted.
+        """Returns a fault for the first signed head that a history, or a log, does not have, or None if no head is
+        missing. The oldest entries of a log can be deleted.
         """
         self._missing.discard(name)
         hashes = {row["seq"]: row["hash"] for row in rows}

@@ -1,4 +1,5 @@
-"""Content that an export withholds unless it is requested: payloads, error texts, and query strings of references.
+"""Content that an export withholds unless it is requested: payloads, texts of services, and query strings of
+references.
 
 If the `data` of an event has such content, the export has `data_digest` instead of `data`. The hash of the event covers
 the digest, so a reader can verify the chain but cannot guess the content.
@@ -57,7 +58,7 @@ def _event(event: Row) -> Row:
 
 
 def has_content(value: Json, words: frozenset[str] = _WORDS) -> bool:
-    """Returns True if a value has a field of `words` that is not empty, or a URI with a query."""
+    """Returns True if a value has a field of `words` that is not empty, or a URI with a query string or a fragment."""
     if isinstance(value, dict):
         return any((name in words and each not in _EMPTY) or has_content(each, words) for name, each in value.items())
     if isinstance(value, list):

@@ -81,8 +81,8 @@ def write_bundle(
     """Writes `output` and returns its manifest. Replaces an existing file completely.
 
     `manifest` has tenant, since, until, created_at and program. `jobs` are bundles of one job, in order of their ids.
-    `logs` are entries of the logs of quotas and incidents with their `log`. Without `with_content`, payloads, error
-    texts and query strings of references are withheld.
+    `logs` are entries of the logs of quotas and incidents with their `log`. Without `with_content`, payloads, texts of
+    services and query strings of references are withheld.
     """
     folder = output.with_name(f"{output.name}.files")
     shutil.rmtree(folder, ignore_errors=True)

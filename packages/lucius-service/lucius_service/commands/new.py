@@ -36,8 +36,8 @@ class Made:
 
 
 def make(name: str, step_type: str, folder: Path) -> Made:
-    """Writes the files of a service. Raises NotMade if the name or the step type is invalid or exists, or if a file
-    cannot be read or written.
+    """Writes the files of a service. Raises NotMade if the name or the step type is invalid or in use, or if a file of
+    the service exists. Raises NotMade if a file cannot be read or written, or if the topology file has another form.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise NotMade(

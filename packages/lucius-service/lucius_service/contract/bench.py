@@ -35,8 +35,8 @@ _POLL_S = 0.05
 
 
 class NotRun(Exception):
-    """The verification cannot run, since the bus, the blob account, the sample or the service is missing. The message
-    is one line.
+    """The verification or the load test cannot run, since the bus, the blob account, the service or the API cannot be
+    used. The message is one line.
     """
 
 
@@ -74,7 +74,9 @@ class Options:
 
 
 class Bench:
-    """A verification. A verification is an asynchronous context manager, and entering raises NotRun."""
+    """A verification, as an asynchronous context manager. Entering the context raises NotRun if the bus, the blob
+    account or `callback` cannot be used.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -126,7 +128,7 @@ class Bench:
         return self.options.subscription or self.options.step_type.lower()
 
     async def look_around(self) -> None:
-        """Opens a second lane if the bus has a second lane, and records the existing blobs.
+        """Opens a lane with an adjacent number if the bus has such a lane, and records the existing blobs.
 
         Raises NotRun if the blobs of the account cannot be listed.
         """
@@ -152,7 +154,7 @@ class Bench:
 
     @property
     def other_lane(self) -> int | None:
-        """Returns the number of the second lane, or None if the bus has only one lane."""
+        """Returns the number of the second open lane, or None if only one lane is open."""
         return next((number for number in self._lanes if number != self.options.lane), None)
 
     # Replies
@@ -180,7 +182,7 @@ class Bench:
     def of(self, directive: Json, *kinds: str) -> list[Reply]:
         """Returns the replies so far to the directive's job on the directive's lane or over HTTP, in order.
 
-        `kinds` limits the types of replies.
+        `kinds` limits the types of replies. Default: ACK, HEARTBEAT and RESULT.
         """
         return [
             each
@@ -209,7 +211,8 @@ class Bench:
     ) -> Reply | None:
         """Returns the first reply of this type and attempt, or None if no such reply arrives within `within_s` seconds.
 
-        If `within_s` is 0, the limit is `ack_s` for ACK and `result_s` for other types.
+        If `attempt` is None, the reply can be to any attempt. If `within_s` is 0, the limit is `ack_s` for ACK and
+        `result_s` for other types.
         """
         wait_s = within_s or (self.options.ack_s if kind == "ACK" else self.options.result_s)
 
@@ -347,7 +350,7 @@ class Bench:
             raise NotRun(f"--command {command}: {_line(error)}") from None
 
     def kill(self) -> None:
-        """Kills the process and its children (SIGKILL), and waits until all have ended."""
+        """Kills the process group of the service (SIGKILL), and waits until the process has ended."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -260,7 +260,7 @@ async def artifacts(bench: Bench) -> None:
 
 
 async def acknowledges(bench: Bench) -> None:
-    """Checks that ACK comes within `ack_s`, and at least 0.5 seconds before RESULT."""
+    """Checks that ACK is the first reply, comes within `ack_s` seconds, and comes at least 0.5 seconds before RESULT."""
     directive = bench.directive(slow=True)
     await bench.send(directive)
     first = await bench.reply(directive, "ACK")
@@ -369,7 +369,7 @@ def _after_result(replies: list[Reply]) -> list[Reply]:
 
 
 def _intervals(bench: Bench) -> Iterator[float]:
-    """Returns the seconds between consecutive heartbeats of an attempt, before its RESULT."""
+    """Yields the seconds between consecutive heartbeats of each attempt, before its RESULT."""
     for replies in bench.of_attempts():
         working = replies[: len(replies) - len(_after_result(replies))]
         for earlier, later in pairwise(each.at for each in working if each.body["type"] == "HEARTBEAT"):

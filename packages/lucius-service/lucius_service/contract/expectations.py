@@ -1,4 +1,4 @@
-"""Expectations of the checks: each function raises Wrong if a reply or message differs."""
+"""Expectations and helper functions of the checks. An expectation raises Wrong if a reply or message differs."""
 
 from __future__ import annotations
 

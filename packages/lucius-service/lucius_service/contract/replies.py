@@ -30,7 +30,8 @@ class Replies(list[Reply]):
     def take(self, body: bytes, lane: int | None = None, number: int = 0) -> None:
         """Records a reply. Replies of a lane keep the order of the bus, and a repeated delivery counts once.
 
-        The SDK returns a message that arrives between two receives to the bus, so a later message can arrive first.
+        The SDK returns a message that arrives between two receives to the bus, so a later message can arrive first. A
+        body that is not a JSON object is ignored.
         """
         with suppress(ValueError):
             value = json.loads(body)
