@@ -63,11 +63,11 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     `transport` replaces the transport of httpx, for tests and for proxies. The client ignores proxies that the
     environment names.
 
-    Methods raise subclasses of `LuciusError`. An error of the API raises a subclass of `Refused`. A missing
-    response raises `Unreachable`, and a response of another form raises `NotLucius`.
+    Methods raise subclasses of `LuciusError`. An error of the API raises a subclass of `Refused`. A missing response
+    raises `Unreachable`, and a response of another form raises `NotLucius`.
 
-    The constructor raises `BadAddress`. An iterator sends its requests, and raises errors, while the caller consumes
-    the iterator.
+    The constructor or the first request raises `BadAddress` if `url` is not an HTTP URL. An iterator sends its
+    requests, and raises errors, while the caller consumes the iterator.
     """
 
     def __init__(
@@ -111,7 +111,9 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.submit(envelope, wait))
 
     async def submit_many(self, envelopes: Iterable[EnvelopeLike], *, dry_run: bool = False) -> BatchOutcome:
-        """Creates up to 1,000 jobs in one request of up to 1 MiB. Each job request has its own outcome."""
+        """Creates up to 1,000 jobs in one request of up to 1 MiB. Each job request has its own outcome. With `dry_run`,
+        writes nothing.
+        """
         return await self._call(calls.submit_many(envelopes, dry_run=dry_run))
 
     async def dry_run(self, envelope: EnvelopeLike) -> DryRun:
@@ -123,18 +125,22 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.job(job_id, as_of=as_of))
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
-        """Yields the job now and after each change until the job ends. Raises WaitTimeout after `timeout_s` seconds."""
+        """Yields the job now and after each change until the job ends. Changes in quick succession can be one item.
+        Raises WaitTimeout after `timeout_s` seconds. Default: no time limit.
+        """
         return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     async def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """Returns the job after the job has ended, in any terminal state. Raises WaitTimeout after `timeout_s`
-        seconds.
+        """Returns the job after the job has ended, in any terminal state. Raises WaitTimeout after `timeout_s` seconds.
+        Default: no time limit.
         """
         changes = series.Changes(job_id, timeout_s, self._retries, until="ended")
         return [job async for job in self._iterate(changes)][-1]
 
     async def wait_admitted(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """Returns the job after the job is admitted or has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        """Returns the job after the job is admitted or has ended. Raises WaitTimeout after `timeout_s` seconds.
+        Default: no time limit.
+        """
         changes = series.Changes(job_id, timeout_s, self._retries, until="admitted")
         return [job async for job in self._iterate(changes)][-1]
 
@@ -174,8 +180,8 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.protocol(name))
 
     async def protocol_versions(self, name: str) -> ProtocolVersions:
-        """Returns every version of a protocol that the app has loaded, with the number of jobs in flight on each
-        version.
+        """Returns every version of a protocol that the app has ever loaded. Each version has the number of its jobs
+        that had not ended at the last sweep.
         """
         return await self._call(calls.protocol_versions(name))
 
@@ -240,7 +246,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.control(job_id, "pause", reason))
 
     async def resume(self, job_id: str, *, reason: str | None = None) -> Job:
-        """Resumes a paused job."""
+        """Resumes a paused job, or withdraws the pause of a pausing job."""
         return await self._call(calls.control(job_id, "resume", reason))
 
     async def admit(self, job_id: str, *, reason: str) -> Job:
@@ -294,7 +300,8 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     ) -> AsyncIterator[ReceiptSums]:
         """Yields sums of the time and attempts of a tenant's jobs, newest first. Each page has up to 100 jobs.
 
-        `since` and `until` (exclusive) limit the time of creation. `by` is `type`, `source` or `priority`.
+        `since` and `until` (exclusive) limit the time of creation. `by` is `type`, `source` or `priority`. Callers of
+        all tenants must set `tenant_id`.
         """
         query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
         return self._iterate(series.Sums(query, self._retries))

@@ -61,25 +61,27 @@ class AsyncGovernance(ABC):
         return await self._call(calls.settle_incident(incident_id, "resolve", reason))
 
     async def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Redrives the job of an incident. Idempotent. `retried_by` of the result is the id of the new job."""
+        """Redrives the job of an incident. Idempotent. Raises Conflicting if the incident has no job or was closed in
+        another way. `retried_by` of the result is the id of the new job.
+        """
         return await self._call(calls.settle_incident(incident_id, "retry", reason))
 
     async def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Dismisses an incident. Its job is then no longer a dead letter. Idempotent."""
+        """Dismisses an incident. Its job, if any, is then no longer a dead letter. Idempotent. Raises Conflicting if
+        the incident was closed in another way.
+        """
         return await self._call(calls.settle_incident(incident_id, "dismiss", reason))
 
     async def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
-        """Starts a bulk operation on all jobs that match the filter of `jobs` and exist now.
+        """Starts a bulk operation on all jobs that match `words` and exist now. `words` has the filter of `jobs`.
 
         `action` is `cancel`, `pause`, `resume`, `redrive` or `replay`. Idempotent: the same `key` with the same body
-        returns the same bulk operation.
+        returns the same bulk operation. If `key` is None, the client sends a random key, for retries within this call.
         """
         return await self._call(calls.start_bulk(action, words, reason=reason, key=key))
 
     async def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
-        """Returns the number of jobs that match the filter now, at most 1,000, and up to 20 of these jobs. Writes
-        nothing.
-        """
+        """Returns the number of jobs that match `words` now, at most 1,000, and up to 20 of these jobs. Writes nothing."""
         return await self._call(calls.preview_bulk(action, words))
 
     async def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
@@ -106,8 +108,8 @@ class AsyncGovernance(ABC):
     async def purge(self, tenant: str, *, reason: str) -> Bulk:
         """Deletes all data of a tenant, as a bulk operation. Requires an operator.
 
-        While a purge of the tenant runs, returns the running purge. Raises Refused (TENANT_LIVE) while the tenant has
-        jobs that have not ended.
+        While a purge of the tenant runs, a call with the same reason returns the running purge. Raises Conflicting for
+        another reason, and while the tenant has jobs that have not ended.
         """
         return await self._call(tenant_calls.purge(tenant, reason))
 
@@ -156,7 +158,8 @@ class AsyncGovernance(ABC):
         """Deletes the limits of a quota. The limits for every tenant, or the limits in the app's settings, are then in
         effect. A hold or throttle stays.
 
-        Raises RuleChanged as `set_quota` does.
+        Raises RuleChanged as `set_quota` does, and NotFound if the quota has no limits of its own. With `dry_run`,
+        writes nothing.
         """
         return await self._call(quota_calls.delete_quota(quota, reason=reason, dry_run=dry_run))
 
@@ -174,7 +177,9 @@ class AsyncGovernance(ABC):
         name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
-        """Holds a quota until `resume_gate` or `until`. No job starts, and running jobs continue. Idempotent."""
+        """Holds a quota until `resume_gate` or `until`. No job starts, and running jobs continue. A hold of a service
+        or lane stops new attempts of steps instead. Idempotent.
+        """
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return await self._call(quota_calls.limit("pause", reason=reason, **members))
 
@@ -190,7 +195,7 @@ class AsyncGovernance(ABC):
         until: datetime | None = None,
     ) -> QuotaChange:
         """Limits a quota's start rate until `resume_gate` or `until`. If the quota's own rate is lower, the lower rate
-        is in effect.
+        is in effect. A service or lane cannot be throttled.
         """
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return await self._call(quota_calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
@@ -228,7 +233,8 @@ class AsyncGovernance(ABC):
     async def dashboard_metrics(self, *, tenant: str | None = None) -> DashboardMetrics:
         """Returns the overview of a tenant. Default: the token's tenant, else all tenants.
 
-        `health` names the worst problem in one sentence. Each of `problems` has the next command.
+        `health` names the worst problem in one sentence, or states that no problem exists. An item of `problems` can
+        have the next command.
         """
         return await self._call(overview_calls.dashboard_metrics(tenant))
 

@@ -41,7 +41,9 @@ class AsyncRuns(ABC):
         return (await self._call(run_calls.run_artifacts(job_id, attempt))).artifacts
 
     async def run_artifact(self, job_id: str, name: str, out: BinaryIO, *, attempt: int | None = None) -> None:
-        """Writes the content of an artifact to `out`, a binary file. Raises StoreUnreachable."""
+        """Writes the content of an artifact to `out`, a binary file. Raises StoreUnreachable if storage does not return
+        the content.
+        """
         link = await self._call(run_calls.run_artifact_link(job_id, name, attempt))
         try:
             # without the token: the link is its own credential

@@ -319,7 +319,7 @@ def _post_once(
 
 
 def _filter(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of a filter as JSON, without parameters that are None."""
+    """Returns the parameters of a filter as JSON, without parameters that are None, False or empty."""
     return {name: value if isinstance(value, list | bool) else _text(value) for name, value in words.items() if value}
 
 

@@ -71,7 +71,7 @@ class StoreUnreachable(Unreachable):
 
 
 class Refused(LuciusError):
-    """The API responded with a problem (RFC 9457)."""
+    """The API responded with a status of 400 or more, usually with a problem (RFC 9457)."""
 
     def __init__(self, status: int, problem: Problem, retry_after_s: float | None = None) -> None:
         #: HTTP status
@@ -94,7 +94,7 @@ class Refused(LuciusError):
 
 
 class BadRequest(Refused):
-    """The request is invalid (HTTP 400). `problem.errors` lists the invalid fields."""
+    """The request is invalid (HTTP 400). `problem.errors` lists the invalid fields, if known."""
 
 
 class Unauthenticated(Refused):
@@ -154,7 +154,9 @@ class LimitReached(Refused):
 
 
 class Unavailable(Refused):
-    """A dependency of LUCIUS does not respond (HTTP 503)."""
+    """A dependency of LUCIUS does not respond, concurrent requests changed the same rows, or a stored row is unreadable
+    (HTTP 503).
+    """
 
 
 class Overloaded(Unavailable):

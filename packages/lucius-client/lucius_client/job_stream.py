@@ -1,4 +1,4 @@
-"""Events of a job from its stream of server-sent events (R82; no I/O).
+"""Events of a job from its stream of server-sent events (R82 of docs/contributing/rules.md; no I/O).
 
 Each response of the API has a limited duration (docs/reference/events.md), and has the next position. After a cut
 connection or a restart of the API, the client repeats the request from the same position.
@@ -24,8 +24,8 @@ EVENT_STREAM = "text/event-stream"
 class JobEvents(Series[Event]):
     """The events of a job after `after` (`earliest`, `latest` or an id of its stream), until the job has ended.
 
-    `next` returns the events of one response, each once and in order. `next` waits for the first event, and returns no
-    events after `LONG_POLL_S` seconds. Raises NotLucius if the response is not a stream.
+    `next` returns the events of one response, each once and in order. `next` waits at most `LONG_POLL_S` seconds for
+    the first event, and can return no events. Raises NotLucius if the response is not a stream.
     """
 
     def __init__(self, job_id: str, retries: Retries, *, after: str = "earliest") -> None:

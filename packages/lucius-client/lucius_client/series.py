@@ -208,7 +208,8 @@ class Changes(Series[Job]):
     """The present state of a job, and its state after each change, until the job has ended.
 
     The requests are long polls of up to `LONG_POLL_S` seconds. The API returns 304 if the job did not change. With
-    `until`, each request waits until the job is `admitted` or `ended`.
+    `until`, each request waits until the job is `admitted` or `ended`. With `admitted`, the series ends after the
+    admission.
 
     `next` raises WaitTimeout after `timeout_s` seconds. None means no time limit.
     """

@@ -48,7 +48,8 @@ class Webhooks(ABC):
         tenant: str | None = None,
         key: str | None = None,
     ) -> HookSecret:
-        """Creates a webhook for a tenant's events. Only this result has the secret that signs the events.
+        """Creates a webhook for a tenant's events. The result has the secret that signs the events. `webhook` does not
+        return the secret.
 
         `format` is `cloudevents`, `slack` or `teams`. An event must match `types` (such as `job.completed`),
         `job_types` and `labels`, if given. `after` is the `sequence` of the last event to skip. If `after` is None, the
@@ -85,7 +86,7 @@ class Webhooks(ABC):
         self._call(webhook_calls.remove(hook_id, tenant))
 
     def test_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookTest:
-        """Sends a test event now. Returns the endpoint's response."""
+        """Sends a test event now. Returns the endpoint's response, or the error if the endpoint does not respond."""
         return self._call(webhook_calls.test(hook_id, tenant))
 
     def rotate_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookSecret:
@@ -100,7 +101,9 @@ class Webhooks(ABC):
         return self._call(webhook_calls.resume(hook_id, tenant))
 
     def callback_secret(self, *, tenant: str | None = None) -> DefaultSecret:
-        """Returns the secret that signs requests to the callback URLs of a tenant's jobs."""
+        """Returns the secret that signs requests to the callback URLs of a tenant's jobs. For a day after a rotation,
+        also returns the previous secret.
+        """
         return self._call(webhook_calls.default_secret(tenant))
 
     def deliveries(
@@ -120,5 +123,5 @@ class Webhooks(ABC):
         return self._call(webhook_calls.redeliver(hook_id, number, name, tenant))
 
     def webhook_log(self, hook_id: str, *, tenant: str | None = None) -> list[HookLogEntry]:
-        """Lists the changes of a webhook, in order, also of a deleted webhook."""
+        """Lists the last 1,000 changes of a webhook, in order. For a deleted webhook, lists its first 1,000 changes."""
         return (self._call(webhook_calls.log(hook_id, tenant))).entries

@@ -183,7 +183,9 @@ class Tarball:
 
 
 def write(path: Path, files: Iterator[tuple[str, Path]]) -> None:
-    """Writes the files as members of a new `.tar.gz`. The same files give the same bytes with the same version of zlib."""
+    """Writes the files as members of a new `.tar.gz`. The same files give the same bytes with the same version of
+    zlib.
+    """
     with path.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
         for name, source in files:
             header = tarfile.TarInfo(name)

@@ -260,7 +260,9 @@ async def artifacts(bench: Bench) -> None:
 
 
 async def acknowledges(bench: Bench) -> None:
-    """Checks that ACK is the first reply, comes within `ack_s` seconds, and comes at least 0.5 seconds before RESULT."""
+    """Checks that ACK is the first reply, comes within `ack_s` seconds, and comes at least 0.5 seconds before
+    RESULT.
+    """
     directive = bench.directive(slow=True)
     await bench.send(directive)
     first = await bench.reply(directive, "ACK")

@@ -85,7 +85,9 @@ class Report:
 
 
 async def verify(options: Options, service: str) -> Report:
-    """Runs all checks. Raises NotRun if the bus, the blob account, `callback` or the service's command cannot be used."""
+    """Runs all checks. Raises NotRun if the bus, the blob account, `callback` or the service's command cannot be
+    used.
+    """
     async with Bench(options) as bench:
         await bench.look_around()
         bench.start()
