@@ -57,8 +57,8 @@ def read_pack_limits(environ: Mapping[str, str]) -> PackLimits:
 def read_pack_python(environ: Mapping[str, str]) -> str:
     """Returns the Python that runs packs: `LUCIUS_PACK_PYTHON`, else the runner's own Python, else the system's Python.
 
-    If each run has its own user, that user must be able to execute the Python, which excludes a Python in a home
-    folder. Raises SettingsError if `LUCIUS_PACK_PYTHON` is not an executable file.
+    If each run has its own user, that user must be able to execute the Python. A Python in a private home folder is not
+    possible then. Raises SettingsError if `LUCIUS_PACK_PYTHON` is not an executable file.
     """
     named = environ.get("LUCIUS_PACK_PYTHON", "").strip()
     if named and not os.access(named, os.X_OK):
@@ -92,7 +92,9 @@ def read_ocr_threads(environ: Mapping[str, str]) -> int:
 
 
 def read_model(environ: Mapping[str, str]) -> ModelEndpoint | None:
-    """Reads the endpoint that formulates the answers of SIS, or None if SIS quotes the text. Raises SettingsError."""
+    """Returns the endpoint that formulates the answers of SIS, or None if `LUCIUS_SIS_OPENAI_BASE_URL` is unset. SIS
+    then quotes the text. Raises SettingsError.
+    """
     base_url = environ.get("LUCIUS_SIS_OPENAI_BASE_URL", "").strip().rstrip("/")
     if not base_url:
         return None

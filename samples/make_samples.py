@@ -1,4 +1,5 @@
-"""Makes the sample documents again, always the same: `python samples/make_samples.py [FOLDER]`.
+"""Makes the sample documents again: `python samples/make_samples.py [FOLDER]`. The same versions of the libraries make
+the same files.
 
 Everything in them was made up for this project. The fonts are those that PDF readers have built in, and Pillow's own.
 The result does not depend on the fonts of the machine.

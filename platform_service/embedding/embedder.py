@@ -36,7 +36,7 @@ class Embedder:
         self._model = _load_model()
 
     def embed(self, texts: list[str]) -> Vectors:
-        """Returns one vector for each text, of length 1, or of length 0 for a text without a known word."""
+        """Returns one vector for each text. A vector has norm 1, or norm 0 if the text has no known word."""
         if self._model is None:
             self.load()
         if not texts:

@@ -1,5 +1,5 @@
 """Splits text into passages of whole sentences of one page. A passage repeats the last sentences of the previous
-passage.
+passage of its page, if they fit.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def is_item(row: Sequence[str]) -> bool:
 
 
 def header(rows: Sequence[str]) -> list[str]:
-    """Returns the column headings of a table. Returns no headings if the first row has figures or fields, or is the
-    only row.
+    """Returns the column headings of a table. Returns no headings if the first row has figures or fields, is the only
+    row, or has another number of cells than the second row.
 
     Two columns are a table only if all values are figures. Otherwise each row is a label with its value.
     """

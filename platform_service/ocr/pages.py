@@ -1,7 +1,7 @@
 """Pages of a PDF or an image file, for the recogniser. Callers must read in one thread of a process at a time.
 
 The text of a PDF page comes from its text layer. A PDF page is rendered if its text layer has fewer than `MIN_LETTERS`
-letters and digits, or if the caller requests recognition. PNG and JPEG have one page, and TIFF can have more.
+letters and digits, or if the caller requests recognition. Each frame of an image file is a page.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Picture:
 
 
 def read_pdf(data: bytes, *, dpi: int, force_ocr: bool, max_pages: int) -> Iterator[tuple[int, Page | Picture]]:
-    """Yields (number of pages, page or its picture). Raises FailedFinal for a PDF that cannot be read."""
+    """Yields (number of pages, page or its picture). Raises FailedFinal for a PDF that cannot be read or has more than
+    `max_pages` pages.
+    """
     document = _open(data)
     try:
         count = len(document)
@@ -158,7 +160,9 @@ def _around(box: list[float], other: Sequence[float]) -> list[float]:
 
 
 def read_image(data: bytes, *, max_pages: int) -> Iterator[tuple[int, Picture]]:
-    """Yields (number of pages, picture of a page). Raises FailedFinal for an image that cannot be read."""
+    """Yields (number of pages, picture of a page). Raises FailedFinal for an image that cannot be read, has more than
+    `max_pages` pages, or has a page of more than MAX_PIXELS.
+    """
     try:
         with Image.open(BytesIO(data), formats=("PNG", "JPEG", "TIFF")) as image:
             count = getattr(image, "n_frames", 1)

@@ -38,7 +38,9 @@ class OcrPayload(BaseModel):
 
 
 class OcrStep:
-    """The OCR step, which reads the text layer of a page, and recognises a page without a text layer."""
+    """The OCR step, which reads the text layer of a page, and recognises a page whose text layer has too few
+    letters.
+    """
 
     step_type = "OCR"
     result_name = "ocr/text.json"

@@ -52,7 +52,8 @@ class PackFolders:
 
 
 def copy_checked(pack: Pack, expected: str, target: Path) -> None:
-    """Copies the files of a pack as they are hashed. Raises FailedFinal if their hash is not `expected`.
+    """Copies the files of a pack as they are hashed. Raises FailedFinal if the pack is invalid, or if the hash is not
+    `expected`.
 
     The copied bytes are the hashed bytes, so that a pack that changes meanwhile never runs unchecked.
     """

@@ -1,8 +1,7 @@
 """The capabilities that the runner needs as root.
 
 As root with six capabilities, the runner gives each run its own user. Container runtimes start root with more
-capabilities, and Azure Container Apps has no setting for capabilities. So the runner drops the other capabilities
-itself.
+capabilities, and Azure Container Apps has no setting for capabilities. The runner drops the other capabilities itself.
 """
 
 from __future__ import annotations

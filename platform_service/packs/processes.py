@@ -61,8 +61,8 @@ class RunProcesses:
         return Usage(count, memory, ticks / _TICKS, sum(nameless.values()))
 
     def kill(self) -> bool:
-        """Kills all processes and removes the kernel's objects of their user. Returns `False` if a process still
-        runs.
+        """Kills all processes. Also removes shared memory, queues and semaphores of a run's own user. Returns `False`
+        if a process still runs after five seconds.
         """
         end = time.monotonic() + _GONE_WITHIN_S
         while True:

@@ -50,8 +50,8 @@ _users = itertools.cycle(random.sample(_USERS, len(_USERS)))
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folders of a run. The run reads `pack/`, and reads and writes `work/`. Other runs cannot enter these
-    folders.
+    """The folders of a run. The run reads `pack/`, and reads and writes `work/`. If each run has its own user, other
+    runs cannot enter these folders.
     """
 
     path: Path

@@ -1,8 +1,8 @@
 """The log of an attempt: the output of its program, as an append blob that readers follow while it grows.
 
 The blob is `{tenant}/{jobId}/{attempt}.log`. The runner appends at most once a second, and immediately if 64 KiB wait.
-A blob accepts 50,000 appends. So after 25,000 appends the interval is 15 s, for fewer than 50,000 appends in a day
-(decision 62).
+A blob accepts 50,000 appends. After 25,000 appends the interval is therefore 15 s, for fewer than 50,000 appends in a
+day (decision 62).
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ _KINDS = (
 
 
 def kind_fit(question: str, value: str) -> float | None:
-    """Returns a factor up to 1 for a value of the requested kind, or None if the question requests no kind."""
+    """Returns a factor up to 1 for the fit of a value to the requested kind, or None if the question requests no
+    kind.
+    """
     for asks, patterns in _KINDS:
         if asks.search(question):
             fits = [pattern.search(value) is not None for pattern in patterns]
@@ -93,6 +95,8 @@ def value_fit(question: str, value: str) -> float | None:
 
 
 def property_fit(question: str, row: str) -> float:
-    """Returns a factor up to 1 for a row with the property that the question names."""
+    """Returns 1 if the row has the property that the question names, or if the question names no property. Otherwise,
+    returns WRONG_KIND_FACTOR.
+    """
     named = _PROPERTY.search(question)
     return 1.0 if named is None or set(stems(named[1])) & set(stems(row)) else WRONG_KIND_FACTOR

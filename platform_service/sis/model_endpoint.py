@@ -25,7 +25,9 @@ _INSTRUCTION = (
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The model's answer. `passage` counts from 0. None means that the model named no given passage."""
+    """The model's answer. `answer` is None if the model gave no answer. `passage` counts from 0, and is None if the
+    model named no given passage.
+    """
 
     answer: str | None
     passage: int | None

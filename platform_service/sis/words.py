@@ -70,8 +70,8 @@ class Rarity:
         self._like: Likeness = {}
 
     def with_likeness(self, like: Likeness) -> Rarity:
-        """Returns the same weights, except for stems that the text lacks. Such a stem has the weight of the most
-        similar stem of the text.
+        """Returns a copy whose `overlap` also counts similar stems. A stem that the text lacks counts in part, by its
+        highest similarity to a stem of the text.
         """
         found = copy(self)
         found._like = like

@@ -81,7 +81,9 @@ class Governance(ABC):
         return self._call(calls.start_bulk(action, words, reason=reason, key=key))
 
     def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
-        """Returns the number of jobs that match `words` now, at most 1,000, and up to 20 of these jobs. Writes nothing."""
+        """Returns the number of jobs that match `words` now, at most 1,000, and up to 20 of these jobs. Writes
+        nothing.
+        """
         return self._call(calls.preview_bulk(action, words))
 
     def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
