@@ -1,7 +1,7 @@
 """Measures messages per second and CPU time of the Service Bus emulator: `python -m benchmarks.bus [--quick]`.
 
-The client is Microsoft's asynchronous Python SDK in this process. The bus is a separate process. Each row has the
-broker's CPU time per message, since the SDK is the bottleneck of most rows.
+The client is Microsoft's asynchronous Python SDK in this process. The bus is a separate process. Each row with a rate
+has the broker's CPU time per message, since the SDK limits most rates.
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ async def many_connections(arguments: list[str], label: str, scale: int) -> None
 
 
 async def backlog(scale: int) -> None:
-    """Prints the memory of waiting messages, and the rate at which they are delivered after a restart."""
+    """Prints the memory of waiting messages. After a restart, prints the start time of the bus and the time to receive
+    the messages.
+    """
     with tempfile.TemporaryDirectory() as folder:
         count = scale * 10
         async with running("--queue", "q", "--data", folder) as (bus, client):

@@ -1,6 +1,6 @@
 """`python -m benchmarks.jobs [PART ...]`: cost and duration of jobs, with the whole app on the local stack.
 
-Each part starts its own stacks, in which services reply immediately:
+Each part starts its own stacks. Services reply immediately, unless a part needs jobs that wait. The parts are:
 
 - `counts`: requests, messages, episodes, executions and CPU per job
 - `floor`: the same work without LUCIUS

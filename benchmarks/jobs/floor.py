@@ -4,7 +4,8 @@
 - tables: the entity-group transactions and rows that a job writes, and one query, over one connection
 - durable: an orchestrator of ten episodes with three activities, that only yields, in the emulated host
 
-All of them use the emulators that a job runs on, one call after another, and the client of these calls.
+The CPU time is that of the emulators that a job uses, and of their client. Calls to the bus and to tables follow one
+another.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def job(context: df.DurableOrchestrationContext):
 
 
 async def floor(jobs: int) -> dict[str, Any]:
-    """Returns the CPU-ms per job by kind of work, and their sum."""
+    """Returns the CPU-ms per job by kind of work."""
     with running() as stack:
         bus = await _used(stack, ("bus",), _bus(stack, jobs)) / jobs
         tables = await _used(stack, ("azurite",), _tables(stack, jobs)) / jobs

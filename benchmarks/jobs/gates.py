@@ -1,7 +1,8 @@
 """Measures ends and creations per second of one tenant with a quota, by the number of processes.
 
-In memory, a call to a store takes 10 ms, and the processes are objects in one event loop, so on one CPU. On Azurite,
-each process is a process of the operating system. A baseline sends the same requests to Azurite without LUCIUS.
+In memory, a call to a store takes 7 to 16 ms, and the processes are objects in one event loop, so on one CPU. On
+Azurite, each process is a process of the operating system. A baseline sends the same number of requests to Azurite
+without LUCIUS.
 """
 
 from __future__ import annotations
@@ -184,7 +185,9 @@ async def _created(fleet: Fleet, numbers: Sequence[int]) -> dict[str, Any]:
 async def _measured(
     fleet: Fleet, command: Mapping[str, Any], work: Sequence[tuple[float, Any]], *, at_once: int | None
 ) -> dict[str, Any]:
-    """Spreads `work` over the processes and measures it. `at_once`: concurrency of the baseline without LUCIUS."""
+    """Spreads `work` over the processes and measures it. `at_once` is the concurrency of the baseline without LUCIUS.
+    None means no baseline.
+    """
     answers = await fleet.ask(
         [{**command, "begin": _soon(), "work": work[place :: fleet.size]} for place in range(fleet.size)]
     )

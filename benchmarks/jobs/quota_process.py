@@ -134,7 +134,7 @@ class QuotaProcess:
         - `prepare` creates and starts jobs of these `numbers`, and returns the RESULT of each admitted job.
         - `end` ends jobs. Each item of `work` is a time (seconds after `begin`) and a RESULT.
         - `create` creates jobs. Each item of `work` is a time and a number.
-        - `count` returns the number of active jobs, by the tenant's counts and by its rows.
+        - `count` returns the number of jobs that have not ended, by the tenant's counts and by its rows.
         - `bare` sends `chains` of transactions and reads without LUCIUS (see `_bare`).
 
         `end`, `create` and `bare` return begin and end of each operation, by the loop's clock, and counts of requests.
@@ -203,8 +203,8 @@ class QuotaProcess:
         return {"counted": admission.active + admission.staged if admission is not None else 0, "rows": len(rows)}
 
     async def _bare(self, command: Mapping[str, Any]) -> list[tuple[float, float]]:
-        """Runs `chains` at once in one partition: `transactions`, then `reads`, one after the other. A transaction
-        creates `rows` rows and has `bytes` bytes.
+        """Runs `chains` concurrently in one partition. A chain alternates its `transactions` and `reads`, one request
+        after another. A transaction creates `rows` rows and has `bytes` bytes.
         """
         table = await self.context.index._account.table("bare")  # type: ignore[attr-defined]
         assert isinstance(table, DirectTable)

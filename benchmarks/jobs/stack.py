@@ -55,7 +55,7 @@ class Stack:
     """Runs `python -m emulator up` without services, in its own folder. Raises SystemExit if the stack does not start.
 
     With `recorded`, the host records each invocation and the CPU time of each function. The recording itself uses CPU
-    time. `events` is the value of `LUCIUS_EVENTS`. None means the default.
+    time. `events` is the value of `LUCIUS_EVENTS`. None means the value in the environment, or `off`.
     """
 
     def __init__(self, data: Path, *, recorded: bool = False, events: str | None = None) -> None:
@@ -206,5 +206,5 @@ def resident_bytes(pid: int) -> int:
 
 
 def wait_for_log() -> None:
-    """Waits until the last lines of the processes' logs are in their files."""
+    """Waits 0.7 seconds, so that the last lines of the processes' logs are in their files."""
     time.sleep(0.7)

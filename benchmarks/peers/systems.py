@@ -47,9 +47,10 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def lucius(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """Runs the app, emulators and services of this checkout. A job has ended when its orchestration has ended.
+    """Runs the app, emulators and services of this checkout. Concurrent jobs end when their orchestrations end.
 
-    With `external`, a job has ended when the waiting request of its caller returns, as in the other systems.
+    Jobs one at a time, and all jobs with `external`, end when the waiting request of the caller returns, as in the
+    other systems.
     """
     if external:
         async with on_the_bus.lucius(folder) as (job, cpu):

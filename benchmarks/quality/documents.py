@@ -164,7 +164,7 @@ class _Maker:
             self._ask_absent(self.chance.choice(table["ask"]).format(row=left_out[0]))
 
     def invoice(self) -> None:
-        """Makes fields, a table and sums. Three questions have no answer."""
+        """Makes fields, a table and sums. Besides near misses, three questions have no answer."""
         self.document.blocks.append(Paragraph(f"{self.values.make('company')}, {self.values.make('city')}"))
         shown, left_out = self._split(self.content["fields"], 8)
         pairs = [(each["labels"][self.half], self._cell(each["value"]), each["value"]) for each in shown]

@@ -57,7 +57,7 @@ class Figures:
     failures: list[Failure] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
-        """Returns rates between 0 and 1, and CPU seconds per page."""
+        """Returns rates, numbers of questions, and CPU seconds per page."""
         return {
             "character_error_rate": _rates(self.errors, self.characters),
             "passage_top_1": _rates(self.top_1, self.questions, without=("absent", "near")),

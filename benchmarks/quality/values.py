@@ -1,4 +1,6 @@
-"""Names, numbers and dates for the documents, by kind. Each value is unique in a document."""
+"""Names, numbers and dates for the documents, by kind. A document has a value twice only if 200 tries make no other
+value.
+"""
 
 from __future__ import annotations
 

@@ -121,7 +121,9 @@ class Need:
 
     @property
     def ends_at(self) -> float | None:
-        """Returns the jobs per second at which this deployment cannot get more of the resource."""
+        """Returns the jobs per second at which this deployment cannot get more of the resource, or None if no such
+        limit exists.
+        """
         return None if self.most is None else self.jobs_per_s * self.most
 
 

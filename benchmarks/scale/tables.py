@@ -135,7 +135,7 @@ _TABLE_ROWS = {
 
 
 def _counted(head: str, columns: Mapping[str, object], rows: Mapping[str, str]) -> str:
-    """Returns rows of counts. `rows`: the attribute that each shows."""
+    """Returns a table of counts. `rows` has the attribute for each row."""
     body = [[name, *(_plain(getattr(each, field)) for each in columns.values())] for name, field in rows.items()]
     return table([head, *columns], body)
 

@@ -1,4 +1,5 @@
-"""Recorder in the host: writes a line for each function that ran, and twice a second the CPU time by the code that ran.
+"""The recorder in the host, which writes a line for each function that ran. About twice a second, the recorder writes
+the CPU time by the code that ran.
 
 CPU time is that of each thread by its own clock. A sample assigns it to the innermost frame of the app, of the host, or
 of an installed package. Python's own library counts for its caller. A sample waits for the interpreter, which a thread
@@ -91,7 +92,9 @@ def _rounded(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def _whose(frame: FrameType | None) -> tuple[str, str | None]:
-    """Returns the part, and the function as `file:name` with the last folders. None for a loop between callbacks."""
+    """Returns the part, and the function as `file:name` with the last folders. For a loop between callbacks, the
+    function is None.
+    """
     while frame is not None and frame.f_code.co_name not in _LOOPS.get(Path(frame.f_code.co_filename).name, ()):
         if (part := _part(frame.f_code.co_filename)) is not None:
             return part, f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_code.co_name}"
@@ -101,7 +104,7 @@ def _whose(frame: FrameType | None) -> tuple[str, str | None]:
 
 @cache
 def _part(file: str) -> str | None:
-    """Returns the part of a file. None for Python's own library."""
+    """Returns the part of a file, or None for Python's own library and for other files."""
     if "site-packages" in file:
         package = Path(file).parts[Path(file).parts.index("site-packages") + 1]
         return "Microsoft's SDKs" if package == "azure" else "other packages"
