@@ -31,7 +31,9 @@ COMMIT_FILE = "BUILD_COMMIT"
 
 
 def build(target: Path, *, backend: str, packages: bool) -> int:
-    """Writes a zip, or a folder if `target` does not end in `.zip`. Returns the number of files. Raises CheckFailed."""
+    """Writes a zip, or a folder if `target` does not end in `.zip`. Returns the number of files. Raises CheckFailed, or
+    CalledProcessError if pip fails.
+    """
     files = {path: ROOT / path for path in packaged(ROOT) if path.name != COMMIT_FILE}
     files[Path("host.json")] = ROOT / HOST_JSON[backend]
     # the remote build installs only files with these hashes

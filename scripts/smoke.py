@@ -88,7 +88,9 @@ class Api:
 
 
 def tenant_folder(tenant: str) -> str:
-    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS, with `=XX` for other bytes."""
+    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS. Each byte of other characters than letters, digits
+    and `_.~@ -` becomes `=XX`.
+    """
     name = tenant.strip().lower()
     return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)
 
@@ -97,6 +99,7 @@ def upload(blobs: str, connection: str, container: str, document: Path, tenant: 
     """Uploads the document into the tenant's folder of the container, under a new name.
 
     Returns the URI of the document and the URI of the tenant's folder of results. A deployment allows no other folders.
+    Raises Away.
     """
     folder = tenant_folder(tenant)
     try:
@@ -115,7 +118,9 @@ def upload(blobs: str, connection: str, container: str, document: Path, tenant: 
 
 
 def wait_ready(api: Api, deadline: float) -> None:
-    """Waits until the app is ready, since a deployment may have ended seconds ago."""
+    """Waits until the app is ready, since a deployment may have ended seconds ago. Raises Away or Failed after
+    `deadline`.
+    """
     while True:
         try:
             api.call("GET", "/v1/health/ready")
@@ -127,7 +132,7 @@ def wait_ready(api: Api, deadline: float) -> None:
 
 
 def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
-    """Submits the document. Returns the job after the job has SUCCEEDED."""
+    """Submits the document. Returns the job after the job has SUCCEEDED. Raises Away or Failed."""
     deadline = time.monotonic() + args.timeout
     wait_ready(api, deadline)
     input_uri, results_uri = upload(args.blobs, args.connection, args.container, args.document, args.tenant)

@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def check(root: Path, *, write: bool = False) -> list[Finding]:
-    """Returns all findings. Writes the snapshots if `write` is set and the compiler finds no errors. Raises
-    CheckFailed.
+    """Returns the findings. If the compiler or its linter has findings, the resources and snapshots are not checked.
+    Otherwise, writes the snapshots if `write` is set. Raises CheckFailed.
     """
     found = every.check_files(root)
     with Compiler() as compiler:

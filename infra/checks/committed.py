@@ -31,7 +31,9 @@ def text(snapshot: Snapshot) -> str:
 
 
 def write(root: Path, snapshots: list[Snapshot]) -> None:
-    """Writes the short forms. Raises CheckFailed if the folder cannot be written."""
+    """Writes the short forms, and deletes other files of the folder. Raises CheckFailed if the folder cannot be
+    written.
+    """
     try:
         (root / FOLDER).mkdir(exist_ok=True)
         for path, content in _files(root, snapshots).items():

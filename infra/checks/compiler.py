@@ -41,7 +41,9 @@ _ENVIRONMENT = {
 
 
 def find(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Returns the program that `$BICEP` names, else `bicep` on PATH, or None if neither exists."""
+    """Returns the program that `$BICEP` names or, if `$BICEP` is unset, `bicep` on PATH. Returns None if that program
+    does not exist.
+    """
     return shutil.which(environ.get("BICEP") or "bicep", path=environ.get("PATH"))
 
 

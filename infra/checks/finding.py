@@ -22,7 +22,7 @@ class Finding:
 
 
 class CheckFailed(Exception):
-    """A check could not run, which counts as a failure.
+    """A check or a build could not run or failed.
 
-    The message has the missing part and the way to get it, in one line.
+    The message is one line with the cause.
     """

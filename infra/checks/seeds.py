@@ -15,7 +15,9 @@ _KEYS = "Microsoft.AppConfiguration/configurationStores/keyValues"
 
 
 def check(root: Path) -> list[Finding]:
-    """Checks that each protocol and schema of the folder is a key of `protocols.json` with that text."""
+    """Checks that each protocol and schema of the folder is a key of `protocols.json` with that text, and that no other
+    key exists.
+    """
     path = root / "infra" / "bicep" / "protocols.json"
     seeded = {entry["key"]: entry["value"] for entry in json.loads(path.read_text(encoding="utf-8"))}
     folder = {key: path.read_text(encoding="utf-8") for key, path in seeds(root / "protocols").items()}

@@ -36,8 +36,8 @@ class Resource:
 
     @property
     def scope(self) -> str:
-        """Returns the id of the resource that an extension (a role assignment) belongs to. Other resources return their
-        own id.
+        """Returns the id of the resource that an extension (such as a role assignment) belongs to. For any other
+        resource, returns the id of its resource group.
         """
         quoted = re.match(r"\[extensionResourceId\('([^']+)'", str(self.content["id"]))
         return quoted[1] if quoted else str(self.content["id"]).rpartition("/providers/")[0]

@@ -65,7 +65,7 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
     """Starts the package under the emulators. Returns the names of its functions. Raises CheckFailed.
 
     The interpreter has the deployed packages only. Packages of the emulators that the package lacks precede them on the
-    path. So a package that the app needs and the lock lacks is missing here too, unless the emulators need it.
+    path. A package that the app needs and the lock lacks is therefore missing here too, unless the emulators need it.
     """
     pins = root / "constraints.txt"
     requirements = (*_requirements(root), "-c", str(pins))

@@ -85,7 +85,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(python: Path) -> tuple[int, ...] | None:
-    """Returns the version of an interpreter; None for a broken shim."""
+    """Returns the version of an interpreter, or None for a broken shim."""
     shown = subprocess.run(
         [str(python), "-c", "import sys, venv; print(*sys.version_info[:2])"],
         capture_output=True,

@@ -63,7 +63,7 @@ _Kind = tuple[Callable[[Any], bool], str]
 
 
 def _span(value: Any) -> bool:
-    """Returns whether the value is a .NET TimeSpan, `[d.]hh:mm:ss`, or -1."""
+    """Returns `True` if the value is a .NET TimeSpan, `[d.]hh:mm:ss`, or -1."""
     return value in ("-1", -1) or (
         isinstance(value, str) and re.fullmatch(r"(\d+\.)?([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?", value) is not None
     )
@@ -146,7 +146,9 @@ def check(path: Path) -> list[Finding]:
 
 
 def check_backends(root: Path) -> list[Finding]:
-    """Checks that each backend has its file with the scale controller's values, and no other difference."""
+    """Checks that each backend has its file, with the scale controller's values and the log levels. Except for
+    `storageProvider`, the files must be equal.
+    """
     found, others = [], {}
     for backend, name in HOST_JSON.items():
         path = root / name

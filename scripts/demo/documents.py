@@ -31,7 +31,7 @@ class Document:
 def chosen_documents(docs: str, ask: str) -> list[Document]:
     """Returns the files that DOCS names, by default the samples. ASK replaces every question.
 
-    Raises UsageError if a file is missing.
+    Raises UsageError if a file is missing, or if DOCS has an open quote.
     """
     questions_of = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))
     paths = _paths(docs) or [SAMPLES / name for name in questions_of]

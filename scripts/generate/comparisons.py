@@ -55,7 +55,9 @@ class Difference:
 
 
 def read() -> tuple[list[Judge], list[Difference]]:
-    """Returns the data. Raises TypeError or ValueError if a field is missing, unknown or wrong."""
+    """Returns the data. Raises KeyError, TypeError or ValueError if a field is missing or unknown, or if a state is
+    unknown.
+    """
     data: dict[str, list[dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8"))
     judges = [Judge(**each) for each in data["judges"]]
     return judges, [Difference(**{**each, "state": State(each["state"])}) for each in data["differences"]]

@@ -1,7 +1,7 @@
 """The figures of docs/explanation/performance.md, from the records in docs/explanation/performance.
 
-`make bench`, `make bench-peers` and `make quality` write jobs.json, peers.json and quality.json. Two files were made
-once, with parts of earlier commits or other programs:
+With RECORD, `make bench`, `make bench-peers` and `make quality` write jobs.json, peers.json and quality.json. Two files
+were made once, with parts of earlier commits or other programs:
 
 - microsoft.json has the figures of programs that are not in this repository.
 - gates-before.json has the part `gates` at the commit before decision 45.
