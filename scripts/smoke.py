@@ -1,7 +1,8 @@
-"""Submits one document to a running LUCIUS and waits for SUCCEEDED. This is the last step of every deployment.
+"""Submits one document to a running LUCIUS and waits for SUCCEEDED. The workflow deploy.yml runs this test as the last
+step of a deployment.
 
-With a local `make up`:          .venv/bin/python scripts/smoke.py
-Against Azure, signed in by az:  .venv/bin/python scripts/smoke.py --api https://... --blobs https://... --audience ID
+With a local `make up`:          .venv/bin/python scripts/smoke.py Against Azure, signed in by az:  .venv/bin/python
+scripts/smoke.py --api https://... --blobs https://... --audience ID
 
 Exits with 0 if the job SUCCEEDED, and with 1 if the job did not, or the API refused a request. Exits with 2 for an
 invalid argument. Exits with 3 if the API does not respond, the upload fails, or no token is available.

@@ -23,7 +23,7 @@ _EVENTS_A_STEP = 7
 
 
 class Measured:
-    """Wraps the functions of the app, and counts their episodes and CPU seconds."""
+    """A wrapper around the functions of the app, which counts their episodes and CPU seconds."""
 
     def __init__(self, functions: Any) -> None:
         self._functions = functions

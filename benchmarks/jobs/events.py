@@ -28,8 +28,8 @@ _TIMEOUT_S = 60.0
 
 @dataclass
 class Reader:
-    """Follows a tenant as an EventSource does: reads a response, waits for the time in `retry`, and reconnects at its
-    position.
+    """A reader of a tenant's events that acts as an EventSource does. The reader reads a response, waits for the time
+    in `retry`, and reconnects at its position.
     """
 
     client: httpx.AsyncClient

@@ -52,7 +52,8 @@ class Invocation:
 
 
 class Stack:
-    """Runs `python -m emulator up` without services, in its own folder. Raises SystemExit if the stack does not start.
+    """A process of `python -m emulator up` without services, in its own folder. The constructor raises SystemExit if
+    the stack does not start.
 
     With `recorded`, the host records each invocation and the CPU time of each function. The recording itself uses CPU
     time. `events` is the value of `LUCIUS_EVENTS`. None means the value in the environment, or `off`.

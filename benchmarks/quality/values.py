@@ -36,7 +36,7 @@ _TRIES = 200
 
 
 class Values:
-    """Makes values for one document from the random numbers of `chance`."""
+    """Values for one document, from the random numbers of `chance`."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance

@@ -62,7 +62,7 @@ def verify(path: Path, *, job: str | None = None, keys: Iterable[str] = (), head
 
 
 class _Rules:
-    """Runs level 3 if this installation has the app's rules."""
+    """A runner of level 3, if this installation has the app's rules."""
 
     def __init__(self) -> None:
         self.kept: Mapping[str, frozenset[str]] = dict.fromkeys(("job", "step", "carried", "replay"), frozenset())
