@@ -98,7 +98,8 @@ class Load:
 def allocation(tenants: int, changed: int) -> float:
     """Returns the rows that an allocation reads and writes, without the rows of the jobs that it admits.
 
-    The allocation reads each tenant's GATES row, and writes the row if the tenant's part changed.
+    The allocation reads each tenant's GATES row. If the tenant's part changed, the allocation reads the row again and
+    writes the row.
     """
     return tenants + 2 * changed + BOOK_READS + BOOK_WRITES
 
