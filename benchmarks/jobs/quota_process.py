@@ -229,7 +229,7 @@ class QuotaProcess:
         return await _run({**command, "work": work}, chain)
 
     async def _sent(self, send: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        """Sends the request, and repeats it while the store does not respond."""
+        """Sends the request, and repeats the request after a temporary fault."""
         while True:
             try:
                 await send(*arguments)

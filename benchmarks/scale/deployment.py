@@ -23,7 +23,9 @@ SIZES = {"EP1": (3.5, 1), "EP2": (7.0, 2), "EP3": (14.0, 4), "B1": (1.75, 1), "P
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """A deployment of LUCIUS in one month. The defaults are those of the templates."""
+    """A deployment of LUCIUS in one month. The defaults are those of a small deployment on Flex Consumption, with the
+    Azure Storage backend.
+    """
 
     name: str = ""
     hosting: str = FLEX

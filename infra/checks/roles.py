@@ -166,7 +166,7 @@ def right(assignment: Resource) -> Right:
 
 
 def _condition(text: str) -> str:
-    """Returns the short form of a condition of this template; another condition stays unchanged."""
+    """Returns the short form of a condition of this template. Returns any other condition unchanged."""
     actions, _, paths = text.strip("()").partition(") OR (")
     named = sorted(re.findall(r"!\(ActionMatches\{'Microsoft\.Storage/\S+/blobs/(\w+)(?:/action)?'\}", actions))
     allowed = re.findall(r"blobs:path\] StringLike '([^']+)'", paths)

@@ -84,7 +84,7 @@ class RunLog:
         self._at_line_start = True
 
     def flush(self) -> None:
-        """Appends the waiting output. Stops after `_LAST_TRIES` tries while storage does not respond."""
+        """Appends the waiting output. Stops after `_LAST_TRIES` failed tries."""
         for _ in range(0 if self._copies else _LAST_TRIES):
             if self._append():
                 return
@@ -135,7 +135,7 @@ class RunLog:
             self.note(f"the log ends here, at its maximum of {self._max_bytes} bytes")
 
     def _append(self) -> bool:
-        """Appends the waiting output. Returns `False` if storage does not respond."""
+        """Appends the waiting output. Returns `False` if storage does not accept the output."""
         self._due_at = time.monotonic() + (EVERY_S if self._appends < MANY_APPENDS else EVERY_LATER_S)
         while self._waiting and not self.overtaken:
             piece = bytes(self._waiting[: 4 * FULL_BYTES])

@@ -67,7 +67,9 @@ class ResultForbidden(ResultUnreadable):
 
 
 class StoreUnreachable(Unreachable):
-    """The store of a result does not respond, or an artifact cannot be read from its store."""
+    """The store of a result does not respond, or responds with 429 or 5xx. Also raised if an artifact cannot be read
+    from its store.
+    """
 
 
 class Refused(LuciusError):

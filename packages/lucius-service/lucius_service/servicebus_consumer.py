@@ -163,7 +163,7 @@ def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
     """Sets the interval at which the SDK reads the connection in the background. The SDK has no such option.
 
     A message that arrives this way waits up to `SOCKET_TIMEOUT_S` in a queue, while the receive waits for another
-    frame. So the SDK must not read in the background while the lane receives.
+    frame. Therefore, the SDK must not read in the background while the lane receives.
     """
     receiver._handler._keep_alive_interval = every_s
 

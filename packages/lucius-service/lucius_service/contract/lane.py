@@ -41,7 +41,8 @@ class Lane:
         """Opens the links, which `stack` closes.
 
         `take` gets the body of each reply, the number of the lane and the sequence number of the message. Raises
-        ServiceBusError, ValueError, OSError, TimeoutError if the bus does not respond or has no such lane.
+        ServiceBusError, ValueError, OSError, TimeoutError if the bus does not respond, refuses the connection or has no
+        such lane.
         """
         topic = f"{DIRECTIVE_TOPIC_PREFIX}{number}"
         receiver = client.get_subscription_receiver(reply_topic, reply_subscription)
