@@ -1,6 +1,6 @@
 """A document job, handwritten on Durable Functions: no ledger, tenants, retries or quotas.
 
-`make bench-peers WORKER=external` measures it beside LUCIUS: the same host and bus, the same messages, the same worker.
+`make bench-peers WORKER=external` measures this app and LUCIUS with the same host, bus, messages and worker.
 """
 
 import asyncio

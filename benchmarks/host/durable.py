@@ -111,7 +111,9 @@ async def _wait_until_idle(engine: Engine) -> None:
 async def _measure(
     host: FunctionsHost, engine: Engine, measured: Measured, instances: int, steps: int
 ) -> dict[str, Any]:
-    """Runs until all instances have ended. Sends each its next event when it waits for it, as a service replies."""
+    """Runs until all instances have ended. Sends an instance its next event when the instance waits for the event, as a
+    service replies.
+    """
     client = Client(engine)
     began, cpu = time.perf_counter(), time.process_time()
     done = asyncio.Event()

@@ -60,7 +60,7 @@ async def floor(jobs: int) -> dict[str, Any]:
 
 
 async def _used(stack: Stack, servers: tuple[str, ...], work: Any) -> float:
-    """Returns the CPU-ms of these servers and of this process while it works."""
+    """Returns the CPU-ms of these servers and of this process during `work`."""
 
     def now() -> float:
         pids = stack.processes()

@@ -73,7 +73,8 @@ ALONE, TOGETHER = Counts(), Counts(ENDS_TOGETHER, CREATIONS_TOGETHER)
 
 
 def waiting_rows() -> int:
-    """Returns the rows of a job that waits until the end of another job admits it, each in its own transaction.
+    """Returns the rows of a job that waits until another job ends. Each end and each creation is a separate
+    transaction.
 
     The two or three rows of the job itself that are read count as rows of the partition.
     """

@@ -1,4 +1,4 @@
-"""The cost of heads and anchors with `LUCIUS_AUDIT_KEY`. Without the key they cost nothing.
+"""The cost of heads and anchors with `LUCIUS_AUDIT_KEY`. Without the key, heads and anchors cost nothing.
 
 `tests/adapters/test_event_cost.py` counts the operations.
 """

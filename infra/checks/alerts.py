@@ -1,7 +1,7 @@
 """Checks alert rules against Azure's table of metrics, and against the columns that a rule's own query returns.
 
-Resource Manager accepts a rule with a metric that does not exist. With `skipQueryValidation` it also accepts a measure
-that the query does not return. Such a rule never fires.
+Resource Manager accepts a rule with a metric that does not exist. With `skipQueryValidation`, Resource Manager also
+accepts a measure that the query does not return. Such a rule never fires.
 """
 
 from __future__ import annotations

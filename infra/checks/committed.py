@@ -1,7 +1,7 @@
 """The short form of the snapshots, which is committed and shows a reviewer the effect of a changed template.
 
-The short form omits tags and nulls, and merges resources that differ only by the number of a lane. It names rights as
-`roles.py` does, and replaces queries and other long texts by a digest.
+The short form omits tags and nulls, and merges resources that differ only by the number of a lane. The short form names
+rights as `roles.py` does, and replaces queries and other long texts by a digest.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ _SCRIPTS = ("infra/hooks", "infra/pipelines")
 
 
 def check(root: Path) -> list[Finding]:
-    """Returns wrong lines of `.funcignore`, files that it should name, and files of the app that it should not name."""
+    """Returns wrong lines of `.funcignore`, files that `.funcignore` should name, and files of the app that
+    `.funcignore` should not name.
+    """
     file = root / ".funcignore"
     if not file.exists():
         return [Finding(file, 0, "funcignore", "is missing, so each tool deploys all files")]

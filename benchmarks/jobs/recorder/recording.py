@@ -1,9 +1,9 @@
 """The recorder in the host, which writes a line for each function that ran. About twice a second, the recorder writes
 the CPU time by the code that ran.
 
-CPU time is that of each thread by its own clock. A sample assigns it to the innermost frame of the app, of the host, or
-of an installed package. Python's own library counts for its caller. A sample waits for the interpreter, which a thread
-releases in system calls, so functions that make system calls show more than they use.
+CPU time is that of each thread by its own clock. A sample assigns the time to the innermost frame of the app, of the
+host, or of an installed package. Python's own library counts for its caller. A sample waits for the interpreter, which
+a thread releases in system calls, so functions that make system calls show more than they use.
 """
 
 from __future__ import annotations
