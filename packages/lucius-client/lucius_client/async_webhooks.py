@@ -64,7 +64,7 @@ class AsyncWebhooks(ABC):
         return await self._call(webhook_calls.create(members, tenant, key))
 
     async def webhooks(self, *, tenant: str | None = None) -> list[Hook]:
-        """Lists the webhooks of a tenant, oldest first."""
+        """Lists the webhooks of a tenant except `default`, oldest first."""
         return await self._call(webhook_calls.webhooks(tenant))
 
     async def webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:

@@ -64,7 +64,7 @@ class Webhooks(ABC):
         return self._call(webhook_calls.create(members, tenant, key))
 
     def webhooks(self, *, tenant: str | None = None) -> list[Hook]:
-        """Lists the webhooks of a tenant, oldest first."""
+        """Lists the webhooks of a tenant except `default`, oldest first."""
         return self._call(webhook_calls.webhooks(tenant))
 
     def webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:

@@ -14,7 +14,8 @@ from lucius_service.step import Step, declared
 def main(argv: list[str] | None = None) -> int:
     """Serves the step of `lucius-service run MODULE:CLASS`. Creates the class without arguments.
 
-    Returns the result of `run`. Returns 2, with one line on stderr, if the class cannot be imported or created.
+    Returns the result of `run`. Returns 2, with one line on stderr, if the import or the creation raises an error as
+    `create_step` names them.
     """
     parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one type of step over Service Bus.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -44,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
 def create_step(path: str) -> Step:
     """Creates the step of `MODULE:CLASS`. The module may be in the current folder.
 
-    Raises ImportError, AttributeError, TypeError or ValueError.
+    Raises ImportError, AttributeError, TypeError or ValueError, and other errors of the module and the class.
     """
     sys.path.insert(0, os.getcwd())
     module, separator, name = path.partition(":")

@@ -22,7 +22,7 @@ _BYTECODE = "__pycache__"
 
 
 class PackInvalid(Exception):
-    """The folder is not a pack. The message is one line."""
+    """The folder is not a valid pack, or a file of the folder cannot be read. The message is one line."""
 
 
 class Manifest(BaseModel):

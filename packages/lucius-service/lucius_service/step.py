@@ -69,7 +69,7 @@ class Task:
         self.watch.still_working()
 
     def log(self, line: str) -> None:
-        """Writes a record to the service's log, with the ids of the attempt."""
+        """Writes a record to the service's log, with the ids of the attempt. Cuts the text at 2,000 characters."""
         self.watch.log(line)
 
     @property
