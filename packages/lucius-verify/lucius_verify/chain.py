@@ -56,8 +56,8 @@ def check_job(history: History) -> Fault | None:
 
 
 def check_events(history: History) -> Fault | None:
-    """Returns a fault of the first event that breaks the sequence, the chain of hashes, or the states of the job, or
-    None if all events are correct.
+    """Returns a fault of the first event that breaks the sequence, the chain of hashes, or the states of the job.
+    Returns None if all events are correct.
     """
     previous, state = "", None
     for number, event in enumerate(history.events, start=1):
