@@ -67,10 +67,11 @@ def _copy(target: Path, files: dict[Path, Path]) -> None:
 
 
 def _install(folder: Path) -> Path:
-    """Installs the packages of the lock for the deployed platform, not for this machine."""
+    """Installs the packages of the lock for the deployed platform, not for this machine. Raises CheckFailed."""
     site = folder / ".python_packages" / "lib" / "site-packages"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site)]
-    subprocess.run([*pip, *wheels.options(wheels.HOST), "-r", LOCK], cwd=ROOT, check=True)
+    if subprocess.run([*pip, *wheels.options(wheels.HOST), "-r", LOCK], cwd=ROOT, check=False).returncode:
+        raise CheckFailed(f"pip could not install {LOCK}; the lines above have the reason")
     return site
 
 

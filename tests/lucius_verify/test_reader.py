@@ -135,6 +135,19 @@ def test_a_row_of_any_length(tmp_path: Path, honest: bytes, monkeypatch: pytest.
     assert str(verify(path).broken) == "heads.jsonl row 1: the row has more than 100 bytes"
 
 
+def test_an_anchor_of_no_day(tmp_path: Path, honest: bytes) -> None:
+    """The name has the form of a date."""
+    files: Files = {}
+    for name, content in unpacked(honest).items():
+        files[name] = content
+        if name == "heads.jsonl":
+            files["anchors/2026-13-45.jsonl"] = b"{}\n"
+    path = tmp_path / "anchors.tar.gz"
+    path.write_bytes(packed(listed(files)))
+    report = verify(path)
+    assert (report.verdict, str(report.broken)) == (Verdict.BROKEN, "anchors/2026-13-45.jsonl: the name has no date")
+
+
 def test_a_row_without_its_end(tmp_path: Path, honest: bytes) -> None:
     """The file ends in the middle of it."""
     files = unpacked(honest)

@@ -44,7 +44,10 @@ class SignedHeads:
 
     def read_rows(self, member: Tarball, manifest: Row) -> None:
         """Reads `heads.jsonl`, or an anchor's file. Raises Unreadable."""
-        day = date.fromisoformat(member.name[8:18]) if member.name.startswith("anchors/") else None
+        try:
+            day = date.fromisoformat(member.name[8:18]) if member.name.startswith("anchors/") else None
+        except ValueError:
+            raise Unreadable("the name has no date", member.name) from None
         in_window = day is None or _covers(manifest, day)
         for number, text in enumerate(member.rows(), start=1):
             row = parse_object(text, member.name, number)
