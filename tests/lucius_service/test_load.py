@@ -58,6 +58,12 @@ def test_a_share_is_a_number(text: str) -> None:
     assert load("--bus", "b", "--blob", "b", "--mix", text)[0] == 2
 
 
+def test_another_output_format_is_refused() -> None:
+    """Before a directive is sent."""
+    code, _, err = load("--bus", "b", "--blob", "b", "--mix", "a=1", "-o", "junit")
+    assert (code, err) == (2, "lucius service: -o junit: must be table or json\n")
+
+
 class Steady:
     step_type = "STEADY"
     isolation = "process"

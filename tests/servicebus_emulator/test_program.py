@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import os
 import signal
 import socket
@@ -12,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from azure.core.credentials import AzureSasCredential
@@ -20,6 +24,8 @@ from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusQuotaExceededError
 
 from emulator.up.ports import find_free
+from servicebus_emulator.broker.errors import Unauthorized
+from servicebus_emulator.sas import SasKey, check_token
 from tests.servicebus_emulator.process import ROOT, Bus, fails, start_bus
 from tests.waiting import wait_until
 
@@ -100,6 +106,15 @@ def test_wrong_and_expired_tokens_are_refused(secured: tuple[Bus, Path]) -> None
     request = urllib.request.Request(f"{bus.admin_url}/q?api-version=2021-05", headers={"Authorization": expired})
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(request)
+
+
+@pytest.mark.parametrize("until", ["inf", "nan", "x", ""])
+def test_a_token_without_a_time_is_refused(until: str) -> None:
+    """Also with a valid signature."""
+    key = SasKey("Owner", "secret")
+    signature = base64.b64encode(hmac.new(b"secret", f"q\n{until}".encode(), hashlib.sha256).digest()).decode()
+    with pytest.raises(Unauthorized, match="se is not a number"):
+        check_token(f"SharedAccessSignature sr=q&sig={quote(signature, safe='')}&se={until}&skn=Owner", key, 0)
 
 
 def test_the_clock_can_be_advanced(own_bus: Bus) -> None:

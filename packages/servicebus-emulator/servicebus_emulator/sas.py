@@ -56,7 +56,7 @@ def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
         raise Unauthorized("InvalidSignature: the token has an invalid signature.")
     try:
         until_ms = int(float(fields["se"])) * 1000
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise Unauthorized("MalformedToken: se is not a number.") from error
     if until_ms <= now_ms:
         raise Unauthorized("ExpiredToken: the token is expired.")

@@ -218,6 +218,8 @@ def load(
     from lucius_service import load_jobs
     from lucius_service.contract.bench import NotRun, Options
 
+    if output not in ("table", "json"):
+        refuse(f"-o {output}: must be table or json")
     if bool(api) == bool(step_type):
         refuse("give either --step-type, for directives, or --api, for whole jobs")
     if step_type and not (bus and blob):
