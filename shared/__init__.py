@@ -1,1 +1,1 @@
-"""The function app without its triggers."""
+"""The code that the app's triggers, activities and orchestrations use."""

@@ -1,7 +1,7 @@
-"""Every error of LUCIUS, with its origin and the effect of another try (R28).
+"""Errors of LUCIUS that do not refuse a request, with their cause and the effect of another try (R28).
 
-An error carries its data as attributes. The docstring of an error is its default message. `shared.refusals` has the
-errors that refuse a request. `triggers.http.problems` has the response to each other error.
+An error carries its data as attributes. The first line of an error's docstring is its default message.
+`shared.refusals` has the errors that refuse a request. `triggers.http.problems` has the response to each error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Interrupted(Transient):
 
 
 class LedgerUnavailable(Transient):
-    """The ledger's tables do not respond."""
+    """The ledger's tables or blobs cannot be read or written now."""
 
 
 class JobVanished(LedgerUnavailable):
@@ -79,7 +79,7 @@ class CreationWithdrawn(Transient):
 
 
 class RunsUnavailable(Transient):
-    """The storage of runs does not respond."""
+    """The storage of runs cannot be read now."""
 
 
 class PublishUnavailable(Transient):
@@ -87,7 +87,7 @@ class PublishUnavailable(Transient):
 
 
 class BusUnavailable(Transient):
-    """The bus does not respond."""
+    """A call to the bus failed."""
 
 
 class CountsForbidden(BusUnavailable):
@@ -95,11 +95,11 @@ class CountsForbidden(BusUnavailable):
 
 
 class ConfigurationUnavailable(Transient):
-    """The configuration store does not respond."""
+    """The configuration store cannot be read now."""
 
 
 class OrchestrationUnavailable(Transient):
-    """The durable client does not respond."""
+    """A call of the durable client failed."""
 
 
 class KeysUnavailable(Transient):

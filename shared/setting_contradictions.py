@@ -1,4 +1,4 @@
-"""Contradictions between valid settings, and modes that do not fit the platform."""
+"""Missing settings, contradictions between valid settings, and modes that do not fit the platform."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGN_IN = re.compile(r"(https://[\w.-]+|http://(127\.0\.0\.1|localhost|\[::1\])
 def contradictions(
     names: Mapping[str, str], values: Mapping[str, Any], environ: Mapping[str, str], *, in_azure: bool
 ) -> list[str]:
-    """Returns an error text for each contradiction.
+    """Returns an error text for each missing setting, and for each contradiction.
 
     `names` has the names of the settings by field. `values` has no entry for a setting that is itself invalid.
     """

@@ -1,6 +1,6 @@
 """The declaration of a setting, and the parsers of values from text of the environment.
 
-A parser's ValueError states the required form, and the refused value unless it can contain a secret.
+A parser's ValueError states the required form, and never repeats a value that can contain a secret.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def seconds(value: str) -> float:
 
 
 def at_least(least: float) -> Callable[[str], float]:
-    """Returns a parser of seconds, at least `least`."""
+    """Returns a parser of seconds, from `least` to 100 years."""
 
     def parse(value: str) -> float:
         if (parsed := seconds(value)) < least:
@@ -140,7 +140,7 @@ def days(value: str) -> float:
 
 
 def days_from(least: float) -> Callable[[str], float]:
-    """Returns a parser of days, at least `least`."""
+    """Returns a parser of days, from `least` to 100 years."""
 
     def parse(value: str) -> float:
         if (parsed := days(value)) < least:
@@ -196,7 +196,7 @@ def connection_string(*parts: str) -> Callable[[str], str]:
 
 
 def address(value: str) -> str:
-    """Parses an http or https URL, without a slash at its end."""
+    """Parses an http or https URL without query and fragment. Returns the URL without slashes at its end."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError(
@@ -284,7 +284,7 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def hosts(value: str) -> frozenset[str]:
-    """Parses `HOST:PORT` and `HOST:*`, separated by commas, each with or without `TENANT@`. Default port: 443."""
+    """Parses `HOST`, `HOST:PORT` and `HOST:*`, separated by commas, with or without `TENANT@`. Default port: 443."""
     try:
         return frozenset(listed_host(each.lower()) for each in texts(value))
     except ValueError:
@@ -316,7 +316,9 @@ def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def blob_uri(connection: str, endpoint: str) -> str:
-    """Returns the blob service's URI: `endpoint`, or without an endpoint the URI of the connection string."""
+    """Returns the blob service's URI: `endpoint`, or without an endpoint the URI of the connection string. If neither
+    names a service, returns the URI of the local emulator Azurite.
+    """
     if endpoint:
         return endpoint.rstrip("/")
     if not connection or connection.strip(";").lower() == _DEV_STORAGE.lower():

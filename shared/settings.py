@@ -1,4 +1,4 @@
-"""The app's settings. Only this module reads the environment (R25).
+"""The app's settings. Only this module reads these settings from the environment (R25).
 
 Each setting is declared once, as a field of `Settings`: name, format, default and help. The table of
 docs/reference/settings.md and the parameter `tuning` of the Bicep are generated from here.

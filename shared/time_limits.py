@@ -61,12 +61,14 @@ class StoreLimits:
     read_s: float
     #: number of tries after the first; the layers above try again too
     retries: int
-    #: seconds before the second retry, doubled for later ones; the first retry is immediate
+    #: seconds before each retry except the first, which is immediate
     backoff_s: float = 0.5
 
     @property
     def call_s(self) -> float:
-        """Returns the maximum time of a call in seconds, including its tries and the waits between the tries."""
+        """Returns the maximum time of a call in seconds: its tries and the waits between the tries, without the
+        additional times.
+        """
         return (1 + self.retries) * (self.connect_s + self.read_s) + self.backoff_s * self.retries
 
     @property
@@ -119,7 +121,7 @@ async def time_limit(seconds: float) -> AsyncIterator[None]:
 def limited(
     seconds: float,
 ) -> Callable[[Callable[Given, Awaitable[Returned]]], Callable[Given, Awaitable[Returned]]]:
-    """Returns a decorator. The decorated function raises Interrupted after `seconds`.
+    """Returns a decorator. The decorated function raises Interrupted as `time_limit(seconds)` does.
 
     The attribute `limit_s` of the function has this limit.
     """

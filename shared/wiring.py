@@ -157,7 +157,7 @@ class Wiring:
         return self._blob_probe
 
     async def look(self, orchestrations: Orchestrations) -> list[Dependency]:
-        """Returns the state of each dependency, at most two seconds old. Never raises."""
+        """Returns the state of each dependency, at most two seconds old. Raises no error of a dependency."""
         probe = self.blob_probe()
         blob = probe.check if probe is not None else None
         return await self.readiness.look(self.context(), orchestrations, marks=self.context().sweep_marks, blob=blob)

@@ -74,8 +74,9 @@ class Caller:
         return self.moves_all or self._owns(tenant_id)
 
     def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:
-        """Returns the tenant of a request that names `named`. None means all tenants. `moving` is True if the request
-        changes jobs.
+        """Returns the tenant `named`, or without a name the caller's own tenant. Returns None, which means all tenants,
+        if the request has no name and the caller's right covers all tenants. `moving` is True if the request changes
+        jobs.
 
         Raises TenantForbidden if the caller cannot read that tenant's jobs, or if `moving` is True and the caller
         cannot change them.
@@ -108,7 +109,7 @@ def caller_from_claims(
 
     If the token does not name exactly one tenant, a caller with a role over all tenants has no tenant. Raises
     TenantMissing if such a token has no role over all tenants. Raises TokenInvalid if the value of `source_claim` is
-    blank or not plain text.
+    blank, is not plain text, or has more than 256 characters.
     """
     roles = words_of(claims.get("roles"))
     requested = (words_of(claims.get("scp")) | words_of(claims.get("scope"))) - _BY_ROLE_ONLY

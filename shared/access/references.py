@@ -87,8 +87,7 @@ class Retention:
     def end(self, uri: str, written_at: datetime) -> datetime | None:
         """Returns the time from which the content can be deleted.
 
-        Returns None if LUCIUS does not delete the content, because the content is outside of the workspace or results
-        have no retention.
+        Returns None if the content is outside of the workspace, or if results have no retention.
         """
         if self.kept is None or not _lies_in(self.workspace_uri, uri):
             return None

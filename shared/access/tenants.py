@@ -1,4 +1,5 @@
-"""The tenant of a token (R24): from the deployment's mapping of claims, else from the claim that names a tenant.
+"""The tenant of a token (R24): from roles and the deployment's mapping of claims, else from the claim that names a
+tenant.
 
 The module is pure. `shared.access.caller` uses this module for each token, and `shared.setting_values` for each mapped
 tenant.
@@ -52,8 +53,8 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     """Returns the normalised tenant of a token whose signature is valid.
 
     Roles `tenant:NAME` and mapped values come first and must agree. Without such roles and values, the rules' claim
-    applies. Raises TenantMissing if the token names no tenant or several tenants, or omits groups that can name a
-    tenant.
+    applies. Raises TenantMissing if the token names no tenant, several tenants or an invalid name, or omits groups that
+    can name a tenant. Also raises TenantMissing if the claim has the id of a public client.
     """
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # an omitted group might name another tenant
@@ -103,7 +104,9 @@ def public_client(id_: str) -> str | None:
 
 
 def is_text(char: str) -> bool:
-    """Returns True if a character is visible and cannot move the text around it."""
+    """Returns True if a character is plain text. Control, invisible, private and unassigned characters are not, and
+    neither are separators of lines and paragraphs.
+    """
     return unicodedata.category(char) not in _NO_TEXT
 
 

@@ -1,8 +1,8 @@
 """The URLs that a webhook can have (R86). A webhook's creator chooses a host, to which the app connects from its own
 network.
 
-The module resolves and opens nothing. An entry of `LUCIUS_WEBHOOK_HOSTS` is `HOST:PORT` or `HOST:*` for every tenant,
-or `TENANT@HOST:PORT` or `TENANT@HOST:*` for one tenant.
+The module resolves and opens nothing. An entry of `LUCIUS_WEBHOOK_HOSTS` is `HOST`, `HOST:PORT` or `HOST:*` for every
+tenant. With `TENANT@` before the host, the entry is for one tenant.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ class AddressPolicy:
 
 
 def listed_host(entry: str) -> str:
-    """Normalises an entry of the list: `HOST`, `HOST:PORT` or `HOST:*`, with or without `TENANT@`. Default port: 443.
+    """Normalises an entry of `LUCIUS_WEBHOOK_HOSTS`: `HOST`, `HOST:PORT` or `HOST:*`, with or without `TENANT@`.
+    Default port: 443.
 
     Raises ValueError for an invalid entry.
     """

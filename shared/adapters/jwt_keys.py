@@ -44,8 +44,8 @@ class JwtKeys:
         self._lock = asyncio.Lock()
 
     async def key(self, kid: str) -> PyJWK | None:
-        """Returns the issuer's key. Returns None if the issuer has no such key. Raises KeysUnavailable if the issuer
-        does not respond and the cache has no key with this id from the last `STALE_S` seconds.
+        """Returns the issuer's key. Returns None if the issuer has no such key. Raises KeysUnavailable if the last
+        fetch failed and the cache has no key with this id from the last `STALE_S` seconds.
         """
         if kid in self._keys and self._age() < REFRESH_S:
             return self._keys[kid]

@@ -87,8 +87,8 @@ class MemoryAccount:
 
 
 class MemoryTable:
-    """Implementation of `shared.adapters.tables.table.Table` in memory. No method waits, so each method is atomic in
-    its event loop.
+    """Implementation of `shared.adapters.tables.table.Table` in memory. No method waits, so each method except a query
+    is atomic in its event loop. Other tasks can run between two rows of a query.
     """
 
     def __init__(self, account: MemoryAccount, name: str) -> None:

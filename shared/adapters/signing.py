@@ -47,8 +47,8 @@ def signer_of(key: str, identity: Callable[[], AsyncTokenCredential]) -> Signer:
 
 
 class PemSigner:
-    """Implementation of `shared.ports.signing.Signer`. Reads the file for each signature, so a new key takes effect
-    immediately.
+    """Implementation of `shared.ports.signing.Signer`. `public_key`, which precedes each signature, reads the file, so
+    a new key takes effect immediately.
     """
 
     def __init__(self, path: Path) -> None:

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 class TenantLedger:
     """`shared.ports.ledger.Ledger`, limited to the tenants of one caller. Each request has its own ledger, which
-    returns events only of jobs that the request has read.
+    returns events only of jobs that the request has read or created.
     """
 
     def __init__(self, ledger: Ledger, caller: Caller, *, moving: bool = False) -> None:

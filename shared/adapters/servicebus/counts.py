@@ -26,7 +26,8 @@ class ServiceBusCounts:
     """Implementation of `shared.ports.bus.Counts` over Azure Service Bus.
 
     The first count creates the client, since an app without a numeric dispatch limit never counts. `url` is the URL of
-    the management API, for example of an emulator. Default: the bus's own host name over https.
+    the management API, for example of an emulator, and has an effect only with a connection string. Default: the bus's
+    own host name over https.
     """
 
     def __init__(

@@ -62,7 +62,9 @@ async def answer(call: Awaitable[_Returned], what: str) -> _Returned:
 
 
 async def close_link(link: ServiceBusSender | ServiceBusReceiver) -> None:
-    """Closes a link. Never raises. Leaves a link open that does not close within `_CLOSE_S` seconds (R43)."""
+    """Closes a link, and ignores faults of the bus. Leaves a link open that does not close within `_CLOSE_S` (5)
+    seconds (R43).
+    """
     with suppress(*BUS_FAULTS):
         async with time_limit(_CLOSE_S):
             await link.close()

@@ -1,4 +1,4 @@
-"""Entities of the bus that hold replies: a topic for each lane, and a queue to which these topics can forward."""
+"""Entities of the bus with replies: a topic for each lane, and a queue to which these topics can forward."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class TablesAccount:
 
         `transport` is `direct` or `sdk`. Raises ValueError without a connection string if the endpoint or the
         credential is missing. Raises ValueError for a signed URL with `direct`, since `direct` accepts only an account
-        key or a credential.
+        key or a credential. With `direct`, a credential requires an https endpoint.
         """
         if connection is not None:
             service = TableServiceClient.from_connection_string(connection, **limits.options)
@@ -240,11 +240,11 @@ class Sent:
 
 @asynccontextmanager
 async def translate_errors(sent: Sent | None = None) -> AsyncIterator[Sent]:
-    """Maps the SDK's errors to errors of LUCIUS: timeouts, 5xx and lost connections to LedgerUnavailable, refused
-    values to LedgerRefused.
+    """Maps the SDK's errors to errors of LUCIUS: HTTP statuses as `meaning` does, and timeouts, lost connections and
+    invalid responses to LedgerUnavailable.
 
-    A malformed response can make the SDK raise any exception. An error before the request is sent means a refused
-    value.
+    A malformed response can make the SDK raise any exception. An error of `UNSTORABLE` before the request is sent means
+    a value that no column can have, and becomes LedgerRefused.
     """
     sent = sent or Sent()
     try:

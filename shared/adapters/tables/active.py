@@ -83,8 +83,8 @@ def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None
 
 
 def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[RowOperation]:
-    """Returns the operations that change `check_at` of ACTIVE and move DUE. The transaction fails if DUE has moved to
-    another time.
+    """Returns the operations that change `check_at` and `looks` of ACTIVE and move DUE. The transaction fails if DUE
+    has moved to another time.
     """
     changed = {"check_at": check_at, "looks": json.dumps(looks)}
     old, new = due_row(active.check_at, active.job_id), due_row(check_at, active.job_id)
@@ -131,8 +131,8 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
 
 
 def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[RowOperation]:
-    """Returns the operation that writes the key of a job's DUE row into the job's WAIT row. Returns no operation if the
-    job does not wait. The process that admits the job then deletes the DUE row.
+    """Returns the operation that writes the time in the key of a job's DUE row into the job's WAIT row. Returns no
+    operation if the job does not wait. The process that admits the job then deletes the DUE row.
     """
     row = _wait_row_of(place)
     return [merge_row({**row_at(partition, row), "due_at": check_at})] if row is not None else []

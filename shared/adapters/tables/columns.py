@@ -1,4 +1,4 @@
-"""Splits JSON values into the minimum number of columns."""
+"""Splits JSON values into columns of at most 16,000 characters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def split_json(name: str, value: Any) -> dict[str, str]:
 
 
 def split_text(name: str, text: str) -> dict[str, str]:
-    """Splits the text into the minimum number of columns."""
+    """Splits the text into columns of at most 16,000 characters. An empty text has no column."""
     found = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
     return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(found)}
 

@@ -29,7 +29,7 @@ NAME = "%Y%m%dT%H%M%SZ"
 
 
 class Files(Protocol):
-    """A container of blobs. Each method raises LedgerUnavailable if the storage does not respond."""
+    """A container of blobs. Each method raises LedgerUnavailable if the storage does not give a valid response."""
 
     async def put_bytes(self, name: str, content: bytes) -> None: ...
 

@@ -27,7 +27,7 @@ _NUMBERS = frozenset({"first", "caught_up", "number", "unlogged_first", "unlogge
 
 
 def hook_entity(partition: str, hook: Hook) -> dict[str, Any]:
-    """Makes the webhook's row. The row has no secret, only the secret's version."""
+    """Makes the webhook's row. The row has no secret, only the version, key id and salt of the secret."""
     lets_in = {
         "types": sorted(hook.filter.types),
         "job_types": sorted(hook.filter.job_types),

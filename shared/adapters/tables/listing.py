@@ -169,7 +169,7 @@ class TablesLists:
 
 
 def list_columns(job: Job) -> dict[str, Any]:
-    """Returns all columns of a LIST row except the keys."""
+    """Returns the columns of a LIST row, except the keys, `dead_letter` and `cleared_again`."""
     source = {"source": name} if (name := normalise(job.source or "")) else {}
     return {**_lasting_columns(job), **source, "mode": job.mode, **changing_columns(job)}
 

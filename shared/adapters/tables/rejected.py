@@ -1,7 +1,7 @@
 """`RejectedMessages` over Azure Tables: one partition per day, newest first, and one per tenant with the tenant's list
 items.
 
-A list and a deletion each read one range of keys, and so only the necessary rows.
+Lists and deletions read ranges of keys, and so only the necessary rows.
 """
 
 from __future__ import annotations

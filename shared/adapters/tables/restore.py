@@ -59,8 +59,8 @@ class Restore:
     async def run(self, name: str) -> Exported:
         """Restores an export, or continues a restore of the same export.
 
-        Raises ExportUnfit before the first write if the export is incomplete, damaged or of another release, or if the
-        tables have rows. Raises LedgerUnavailable.
+        Raises ExportUnfit before the first write if the export is incomplete, damaged or of another store version, or
+        if the tables have rows. Raises LedgerUnavailable.
         """
         manifest = await self._check(name)
         await self._begin(manifest)

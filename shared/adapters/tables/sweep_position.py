@@ -31,7 +31,7 @@ def position_entity(share: int, position: SweepPosition) -> dict[str, Any]:
 
 
 def position_of(entity: Any) -> SweepPosition:
-    """Returns the position in a row. Raises KeyError, TypeError or ValueError if the row has no valid position."""
+    """Returns the position in a row. Raises UNDECODABLE if the row has no valid position."""
     survey = json.loads(entity["survey"])
     after = (entity["tenant"], entity["job_id"]) if entity["tenant"] else None
     return SweepPosition(

@@ -1,8 +1,9 @@
 """`Usage` over Azure Tables: USAGE and SOURCE rows in a tenant's partition, and the positions of rollups.
 
 An hour has up to four USAGE rows, each with one kind of writer. The rows are `JOBS` (the rollup), `FOLDING` (an
-unfinished rollup), `PEAK` (the sweeper's checks) and `REJECTED` (every process). Their content is JSON in the minimum
-number of columns. A write replaces the first three rows completely, and so drops counts of a later release.
+unfinished rollup), `PEAK` (the sweeper's checks) and `REJECTED` (every process). Their content is JSON in one or more
+columns (`columns.split_json`). A write replaces the first three rows completely, and so drops counts of a later
+release.
 """
 
 from __future__ import annotations

@@ -161,8 +161,8 @@ def method_of(verb: str, options: Mapping[str, Any] = {}) -> str:
 
 
 def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
-    """Returns the `etag` of each operation whose response has an `etag`. Raises the error of a failed operation, as
-    `meaning` does.
+    """Returns a mapping for each operation, with its `etag` if the response has one. Raises the error of a failed
+    operation, as `meaning` returns it.
 
     Raises any exception if the response is malformed.
     """
