@@ -36,7 +36,7 @@ async def read_overview(
 ) -> Overview:
     """Reads the overview of `tenant` (normalised), or of all tenants for None.
 
-    If the tables do not respond and a dependency is known to be down, the overview has only the dependencies that are
+    If the tables cannot be read and a dependency is known to be down, the overview has only the dependencies that are
     down. Raises LedgerUnavailable if no dependency is known to be down.
     """
     down = [Down(name=each.name, reason=each.fault, since=each.since) for each in dependencies if each.fault]

@@ -57,7 +57,7 @@ async def complete_until(
     incidents: Iterable[Incident] | None = None,
 ) -> datetime | None:
     """Returns the time until which the tenant's heads are complete. If that time is before `until`, checks the heads
-    first. Returns None if the heads were never checked.
+    first. Returns None if no check of the heads was completed.
 
     `context` must cover all tenants. Raises LedgerUnavailable.
     """
@@ -80,7 +80,8 @@ async def check_heads(
     known: Completed | None = None,
     incidents: Iterable[Incident] | None = None,
 ) -> Completed:
-    """Continues the check of the tenant until it is complete or `is_over()`. Returns the state of the check.
+    """Continues the check of the tenant until the check is complete, an event lacks its head, or `is_over()`. Returns
+    the state of the check.
 
     `known`: the stored state (default: read by this call). `incidents`: all open incidents (default: read by this
     call). `context` must cover all tenants.

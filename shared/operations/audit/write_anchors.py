@@ -47,7 +47,8 @@ def part_name(tenant: str, day: date) -> str:
 
 
 async def write_anchors(context: Context) -> int:
-    """Anchors each past day without an anchor. Returns the number of new anchors.
+    """Anchors each past day after the last anchor. Without any anchor, begins with yesterday. Returns the number of new
+    anchors.
 
     Logs faults of LUCIUS instead of raising them. The next call continues.
     """

@@ -109,8 +109,8 @@ async def read_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
 
 
 async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
-    """Stops a bulk operation before its next item. Idempotent. Raises BulkNotFound, BulkEnded, Contended,
-    LedgerUnavailable.
+    """Stops a bulk operation. Only the running step, of at most 20 items, is still completed. Idempotent. Raises
+    BulkNotFound, BulkEnded, Contended, LedgerUnavailable.
     """
 
     async def cancel() -> Bulk:

@@ -20,7 +20,8 @@ async def is_behind(context: Context, job: Job) -> bool:
     """Returns `True` if the feed lacks rows of an ended job, its incident, or the job that it redrives. Sends hints of
     such rows.
 
-    Only this check reads the last row of the redriven job, which names the ended job. Raises LedgerUnavailable.
+    The last row of the redriven job names the ended job, and can be later than the check of the redriven job itself.
+    Raises LedgerUnavailable.
     """
     if context.events is None or job.error_code == Reason.WITHDRAWN:
         return False

@@ -97,7 +97,7 @@ async def move_in_queue(
 
 
 async def holds_slot(context: Context, tenant: str, job_id: str) -> bool:
-    """Returns `True` if a job that was paused is active now. Writes the admission state unchanged.
+    """Returns `True` if a job that was paused is active now, and then writes the admission state unchanged.
 
     Race place: another process may have read the job while it was paused, and removes its place. This write makes that
     process's write fail. Raises Contended, LedgerUnavailable.

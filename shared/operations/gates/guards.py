@@ -84,8 +84,8 @@ def list_guards(step: Step) -> Iterator[Gate]:
 async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | None]) -> None:
     """Checks that the app can enforce the limits in `patch`, if the quota is a dispatch limit.
 
-    Raises QuotaInvalid if a limit does not apply to a service or a lane, or if the app cannot read the bus's counts.
-    Raises BusUnavailable if the bus does not respond.
+    Raises QuotaInvalid if a limit does not apply to a service or a lane, or if the app lacks the role to read counts.
+    Raises BusUnavailable if reading the counts fails in another way.
     """
     if gate.kind not in GUARDS:
         return

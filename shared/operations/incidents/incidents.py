@@ -4,8 +4,8 @@ A failed job, an open breaker, a silent service, or a row that LUCIUS cannot pro
 LUCIUS closes the incident. One list over all tenants has every open incident, so operators need one query.
 
 A job's incident enters the list after the transaction that opens the incident. If the process dies in between, the
-sweeper adds the incident. The incident leaves the list after the transaction that closes it (Race incident). Readers of
-the list skip closed incidents, and the sweeper deletes them.
+sweeper adds the incident. The incident leaves the list after the transaction that closes it (Race incident).
+`list_incidents` skips closed incidents of the list, and the sweeper deletes them.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ SETTLED_AFTER = timedelta(hours=2)
 
 
 async def report_row(context: Context, row: str, fault: Exception) -> bool:
-    """Returns `True` if the fault will last. If so, ensures that the row has an open incident. Raises nothing.
+    """Returns `True` if the fault will last, and then calls `open_row` for the row. Raises nothing.
 
     `row`: partition and row key of the row that the work is about. If a row cannot be decoded, the incident is of the
     row that `fault` names. The incident belongs to no tenant, since only an operator can act on a row.

@@ -40,7 +40,7 @@ async def what_waits(context: Context, job_id: str, step: Step, deadline: dateti
 async def directives_ahead(context: Context, record: Record) -> int | None:
     """Returns the number of directives ahead of the job's open step, as `LaneLook.ahead_of`.
 
-    Returns None if the directive was received or not sent, or if the bus does not respond.
+    Returns None if the directive was received or not sent, or if the bus cannot be read.
     """
     step = next(iter(record.open_steps), None)
     if step is None or step.status is not StepStatus.INITIATED or step.owes_publish or record.job.status.terminal:

@@ -49,7 +49,7 @@ async def control_job(
 async def change_priority(
     context: Context, orchestrations: Orchestrations, job_id: str, priority: str, origin: Origin
 ) -> Stored:
-    """Changes the priority and returns the job with its queue position. Idempotent.
+    """Changes the priority, moves the job in its queue, and returns the job. Idempotent.
 
     Raises JobNotFound, JobArchived, JobTerminal, ArchiveGone, ArchiveInvalid, Transient, and ControlNotPossible if the
     job no longer waits.

@@ -101,7 +101,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
 
 
 def validate_request(context: Context, envelope: Envelope, correlation_id: str | None = None) -> ValidRequest:
-    """Checks a request completely before anything is written. Returns the valid request.
+    """Checks a request, except its dependencies, before anything is written. Returns the valid request.
 
     Raises Refused, ConfigurationUnavailable.
     """

@@ -114,8 +114,8 @@ async def end_dead_letter(context: Context, job: Job, state: LetterState, settle
 
 
 async def leave_open(context: Context, job: Job) -> None:
-    """Deletes a job's closed incident from the list of open incidents. Logs a fault. The sweeper repeats the
-    deletion.
+    """Calls `leave_list` for the job's incident if the incident is closed. Logs a fault of `leave_list`, and the
+    sweeper repeats its work. Raises LedgerUnavailable if the incident cannot be read.
     """
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return

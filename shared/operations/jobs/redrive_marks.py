@@ -52,7 +52,8 @@ async def mark_replayed(
 async def mark_redriven(
     context: Context, orchestrations: Orchestrations, old: Stored, new_id: str, origin: Origin
 ) -> None:
-    """Writes the new job's id into the old job. Raises Contended, LedgerUnavailable, OrchestrationUnavailable.
+    """Writes the new job's id into the old job, and ends the old job's dead letter. Raises Contended,
+    LedgerUnavailable, OrchestrationUnavailable.
 
     Race purge: an old job that is archived or purged in the meantime gets no mark, and its redrive runs.
     """

@@ -26,7 +26,8 @@ MAX_REMOVED = 1000
 async def list_rejected(
     context: Context, *, day: date | None, tenant: str | None = None, after: str | None, limit: int
 ) -> tuple[list[Rejection], str | None]:
-    """Returns a page of rejected messages, newest first, and the id to continue after, which is None on the last page.
+    """Returns a page of rejected messages, newest first, and the id to continue after, or None if the page is shorter
+    than `limit`.
 
     `day`: day to list (default: all retained days). `tenant`: tenant to list (default: all tenants). `after` must be an
     id of an earlier page. Raises LedgerUnavailable.
@@ -88,7 +89,7 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
 async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
     """Applies the message to its job, and returns the message marked as redriven. Idempotent.
 
-    Raises RejectedNotFound, StillNotApplicable, DataLost, Transient.
+    Raises RejectedNotFound, StillNotApplicable, DataLost, Undecodable, Transient.
 
     If a process dies between the transition and the mark, the next call finds the transition by its cause and only
     marks the message. The slower of two concurrent calls does the same (Race rejected).

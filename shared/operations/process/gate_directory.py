@@ -134,7 +134,7 @@ class GateDirectory:
         return frozenset(self._unread)
 
     def is_outdated(self, now: datetime) -> bool:
-        """Returns `True` if the copy is older than ten seconds, since the directory could not be read."""
+        """Returns `True` if the copy is older than ten seconds, or if the directory was never read."""
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
 
     def due_allocation(self, gate_id: str, now: datetime) -> datetime | None:

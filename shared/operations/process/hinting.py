@@ -65,7 +65,9 @@ class Hinting:
         self._quiet_until: datetime | None = None
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
-        """Notes committed EVENT rows. If the rows have public events, the process's next send includes their hints."""
+        """Notes committed EVENT rows. The process's next send includes their hint if the rows have public events, or if
+        the job has ended and hints include heads.
+        """
         if rows and self._has_heads and job.status.terminal:
             # no sweep compares the job, so it gets a hint even without public events
             self._enqueue(self._extend(hint_of(job, rows)), None)

@@ -29,7 +29,7 @@ _NOBODY = "health"
 
 @dataclass(frozen=True)
 class Dependency:
-    """The result of one check. `since`: first time at which this process got this result."""
+    """The result of one check. `since`: time since which this process finds the dependency up, or down."""
 
     name: str
     fault: str | None

@@ -29,7 +29,9 @@ class FirstLoaded:
         self._refused: frozenset[VersionKey] = frozenset()
 
     async def check(self, loaded: Registry) -> bool:
-        """Compares new versions with their rows. Returns `False` if the rows could not be read. Raises nothing."""
+        """Compares new versions with their rows. Returns `False` if the rows could not be read or written. Raises
+        nothing.
+        """
         new = [each for each in loaded.every_version if each.key not in self._known]
         if not new or self._rows is None:
             self._known |= {each.key: each for each in new}

@@ -1,5 +1,5 @@
-"""Applies values of a configuration store to protocols and modes. An invalid value leaves the last good value in
-effect.
+"""Applies values of a configuration store to protocols and modes. An invalid definition or mode leaves the last good
+value in effect. An invalid schema leaves the packaged schema in effect.
 
 The store has these keys:
 

@@ -125,8 +125,8 @@ async def compare_incidents(context: Context, is_over: Callable[[], bool], *, wh
     """Deletes closed incidents from the list of open incidents after the feed has them. Returns the number of deleted
     incidents.
 
-    `whole`: reads the whole list and each incident. Otherwise only the rows of the first page are read. Raises
-    LedgerUnavailable.
+    `whole`: reads the whole list, and the incident of each entry that is closed or at least ten minutes old. Otherwise
+    only the rows of the first page are read. Raises LedgerUnavailable.
     """
     gone, after, began = 0, None, context.clock.now()
 

@@ -42,7 +42,8 @@ _PAST = 10**10 - 1
 
 
 async def prune_logs(context: Context) -> int:
-    """Deletes rows past their retention, for all tenants. Returns the number of deleted log entries and incidents.
+    """Deletes rows past their retention, for all tenants, in the hour `DAILY_HOUR` (3 UTC) only. Returns the number of
+    deleted log entries and incidents.
 
     A tenant or an incident that fails is logged, and stays until the next day.
     """
@@ -151,8 +152,8 @@ async def prune_incidents(context: Context, before: datetime, is_over: Callable[
 async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool]) -> int:
     """Schedules the clearing of the tenant's late jobs. Returns the number of these jobs. Raises LedgerUnavailable.
 
-    The retention of a late job ended at least four days ago, and no ENDED row names the job. There was no retention
-    when the job's idempotency record expired (R21).
+    The retention of a late job ended at least four days ago, and no earlier call scheduled the job. For example, there
+    was no retention when the job's idempotency record expired (R21).
     """
     if context.settings.retention_days is None:
         return 0

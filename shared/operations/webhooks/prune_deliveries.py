@@ -18,7 +18,8 @@ _REMOVED, _GIVEN_UP = 100, 40
 async def prune_deliveries(context: Context, tenant: str, before: datetime) -> None:
     """Deletes deliveries that ended earlier than `before`, and waiting deliveries of deleted webhooks.
 
-    A waiting delivery whose event is deleted is abandoned first. Raises Contended, LedgerUnavailable.
+    Abandons other waiting deliveries that were created earlier than `before`, since their events are deleted. Raises
+    Contended, LedgerUnavailable.
     """
     if context.events is None:
         return

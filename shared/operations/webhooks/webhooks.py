@@ -129,9 +129,9 @@ async def _find_existing(hooks: Hooks, hook: Hook) -> Hook | None:
 async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapping[str, Any], actor: str) -> Hook:
     """Changes a webhook. `changes`: some of `url`, `format`, `filter`, `description` and `enabled`.
 
-    A webhook gets no events of the time in which it was disabled. Earlier waiting deliveries continue. With a new URL
-    the webhook continues immediately. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended,
-    LedgerUnavailable.
+    A webhook gets no events of the time in which it was disabled. Earlier waiting deliveries continue. With a new URL,
+    an enabled webhook that waits continues immediately. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused,
+    Contended, LedgerUnavailable.
     """
     if "url" in changes:
         _check(context, tenant, changes["url"])
@@ -182,8 +182,8 @@ async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -> None:
-    """Deletes a webhook and its waiting deliveries. Its log stays (R88). Raises WebhooksOff, HookNotFound, DefaultHook,
-    Contended, LedgerUnavailable.
+    """Deletes a webhook. Its waiting deliveries are not sent, and are deleted within about an hour. Its log stays
+    (R88). Raises WebhooksOff, HookNotFound, DefaultHook, Contended, LedgerUnavailable.
     """
 
     async def decide() -> LoggedHookChange:
@@ -305,8 +305,8 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
 async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer:
     """Posts an event of type `webhook.test`, which no feed has, and returns the result.
 
-    A tenant can have four tests at the same time in a process. Each test holds a request until the endpoint responds,
-    at most ten seconds. Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
+    A tenant can have at most four tests at the same time in a process. Each test holds a request until the endpoint
+    responds, at most ten seconds. Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
     """
     hook = (await _read_own(context, tenant, hook_id)).hook
     id_ = f"{hook.id}:test:{context.new_salt()}"

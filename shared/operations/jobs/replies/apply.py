@@ -92,7 +92,7 @@ async def apply_reply(
     maybe_repeated: bool = False,
     topic: str | None = None,
 ) -> ReplyResult:
-    """Applies a reply, or records it as late.
+    """Applies a reply, or ignores a late, stale or repeated reply.
 
     `cause_id`: the same for each delivery of this reply. `maybe_repeated`: an earlier delivery may have been committed.
     `topic`: source of the reply, if the bus delivered it. Raises ReplyUnfit if no job accepts it, Undecodable, DataLost

@@ -41,7 +41,9 @@ class ReplyMessage:
 
 
 async def receive_reply(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:
-    """Applies the message, records it as late, or quarantines it. Raises Undecodable and Transient only."""
+    """Applies the message, ignores a late, stale or repeated reply, or quarantines the message. Raises Undecodable and
+    Transient only.
+    """
     cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
     source = "bus" if message.dead_letter is None else "dead-letter"
     try:
