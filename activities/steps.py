@@ -22,7 +22,10 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
     async def dispatch(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]  # the worker's types
-        """Sends the directive of a step. The request is `{"job_id", "instance_id", "step_id"}`. Returns a verdict."""
+        """Records and sends the step's attempt if the attempt is due. Returns a verdict.
+
+        The request is `{"job_id", "instance_id", "step_id"}`.
+        """
         return (await dispatch_step(wiring.context(), wiring.orchestrations(client), **_plain(request))).to_json()
 
     @bp.function_name(durable_names.SETTLE)
@@ -30,7 +33,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
     async def settle(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]
-        """Ends an attempt whose lease has expired. Returns a verdict from the ledger.
+        """Ends the attempt if its lease has expired. Returns a verdict from the ledger in any case.
 
         The request is `{"job_id", "instance_id", "step_id", "attempt_no"}`.
         """

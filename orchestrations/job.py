@@ -1,7 +1,7 @@
 """The orchestration of one job, which dispatches each step and waits for the step's reply or a timer.
 
-Events and timers are hints. After each hint, an activity reads the ledger, and the orchestration follows the verdict
-(R27, R30).
+An event follows a commit to the ledger, and can name the end of the step or job, or a new deadline. After every other
+event and after a timer, an activity reads the ledger, and the orchestration follows the verdict (R27, R30).
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def run_step(
 
 
 def _wait(context: df.DurableOrchestrationContext, waits: Waits, step_id: str, verdict: dict[str, Any]) -> Yields:
-    """Returns the first completed task, or None if the verdict's time came first."""
+    """Returns the first completed task. Returns None if the verdict's time came first, or three days passed first."""
     kind, attempt_no = verdict["verdict"], verdict.get("attempt_no", 0)
     if kind == VerdictKind.PARK:
         # a paused job has no time to wait for, but its wait has a timer. The extension skips a wait whose event was

@@ -45,7 +45,7 @@ def timer_at(context: df.DurableOrchestrationContext, due: datetime) -> Any:
 
 
 def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until: datetime) -> Yields:
-    """Returns the first completed task, or None if the time came first.
+    """Returns the first completed task, or None if the time came first, or three days passed first.
 
     Each call has its own timer, and cancels the timer as soon as an event comes first. A timer that is reused or left
     open keeps the orchestration Running. A time in the past by the engine's clock is replaced by the current time. So

@@ -166,9 +166,7 @@ def _script(packed: bool) -> Content:
 
 
 class Documents:
-    """The public documents for one registry of protocols. Each document is made at its first request, in 10 to
-    20 ms.
-    """
+    """The public documents for one registry of protocols. Each document is made at its first request."""
 
     def __init__(self, registry: Registry, routes: tuple[Route, ...], settings: Settings) -> None:
         self.registry = registry

@@ -1,4 +1,4 @@
-"""Reads jobs, steps, histories and lists of jobs, from the ledger and the index alone."""
+"""Reads jobs, steps, histories and lists of jobs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def jobs_list(request: Request) -> func.HttpResponse:
     problems=(ProblemCode.AS_OF_INVALID, ProblemCode.WAIT_INVALID, *READ_PROBLEMS, ProblemCode.EVENT_NOT_FOUND),
 )
 async def job_read(request: Request) -> func.HttpResponse:
-    """Returns a job. Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
+    """Returns a job. Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable, RequestError (400, 404)."""
     return await _job_read(request, LongPoll(request.context().process.waiters))
 
 

@@ -49,9 +49,9 @@ _RUNNING = asyncio.Lock()
 @replace(RECONCILE, function="admin_outbox_retry", path="v1/admin/outbox/retry", successor="/v1/admin/reconcile")
 @RECONCILE
 async def reconcile(request: Request) -> func.HttpResponse:
-    """Sweeps once, unless a sweep on request is running.
+    """Sweeps once, unless a requested sweep is running in this process.
 
-    Raises RequestError (400, 415, 429), BodyTooLarge, Transient.
+    Raises RequestError (400, 411, 429), UndeclaredJson (415), BodyTooLarge, and faults as `sweep` does.
     """
     context, dry_run = await request.fresh_context(), _dry_run(request.http)
     if _RUNNING.locked():

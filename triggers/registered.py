@@ -90,8 +90,8 @@ def blueprints(wiring: Wiring) -> list[df.Blueprint]:
 def options_blueprint(routes: tuple[Route, ...]) -> df.Blueprint:
     """Makes the function of `OPTIONS`, which returns the methods of a path (RFC 9110 9.3.7).
 
-    All paths have one function, since no two functions must match a request. Cross-origin preflights do not reach the
-    function if the platform's own CORS is on.
+    All paths have one function, since two functions must not match the same request. Cross-origin preflights do not
+    reach the function if the platform's own CORS is on.
     """
     bp = df.Blueprint()
     known = [(_pattern(route.path), route.method) for route in routes]

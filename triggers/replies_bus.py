@@ -29,7 +29,7 @@ _LONGEST_WAIT_S = 15.0
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes `reply_p0` to `reply_p15`, or `replies`.
+    """Makes a function for each lane (`reply_p0`, `reply_p1` and so on), or `replies` for all lanes.
 
     The functions receive one message at a time, since a failure in a batch abandons all its messages.
     """
@@ -84,8 +84,8 @@ async def receive(
     """Tries until the reply is processed, each time with a time limit. `started` is the start of the first try
     (`time.monotonic`).
 
-    Raises Transient after the last try. Raises UnknownStatus immediately, since another instance may run a release that
-    knows the status.
+    Raises Transient after the last try. Raises UnknownStatus and Undecodable immediately, since another instance may
+    run a release that can read the job.
     """
     started, wait_s = time.monotonic() if started is None else started, _FIRST_WAIT_S
     while True:

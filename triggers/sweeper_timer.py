@@ -1,7 +1,7 @@
 """The timer of the sweeper.
 
-Each sweep starts with the check of the dependencies of `/v1/health/ready`, so that an unreachable dependency is counted
-even if no request checks it. `POST /v1/admin/reconcile` sweeps on request.
+Each sweep of the timer starts with the check of the dependencies of `/v1/health/ready`. So an unreachable dependency is
+counted even if no request checks it. `POST /v1/admin/reconcile` sweeps on request.
 """
 
 from __future__ import annotations

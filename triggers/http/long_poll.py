@@ -184,9 +184,9 @@ class LongPoll:
     ) -> tuple[Record | None, bool]:
         """Waits up to `wait_s` seconds until a submitted job has ended. Never raises an Exception.
 
-        Returns the job if the job has ended, else None, and as a second value True if the call waited. The call does
-        not wait if the limit of waiting responses is reached, or if the ledger does not respond. The call reads the job
-        once, after the job has ended.
+        Returns the job if the job has ended, else None. The second value is False if the call could not wait, because
+        the limit of waiting responses is reached or an error occurred. The call reads the job once, after the job has
+        ended.
         """
         job = created.record.job
         if job.status.terminal:

@@ -80,7 +80,7 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
 
 
 def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse:
-    """Makes the problem response for an error. Logs the error unless the caller caused the error."""
+    """Makes the problem response for an error. Logs the error, except a `Refused` and an invalid request or reply."""
     refused = _logged(error, correlation_id)
     return func.HttpResponse(
         json.dumps(_body(refused, correlation_id), ensure_ascii=False),

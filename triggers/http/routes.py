@@ -62,8 +62,8 @@ class Request:
     def context(self) -> Context:
         """Returns the context that has only the jobs which the caller can see, or can change if the route changes them.
 
-        A route for every tenant has all jobs (R24). Each request has its own context, whose ledger returns only events
-        of jobs that the request has read.
+        A route for every tenant has all jobs (R24). A request of a caller with limited access has its own context. Its
+        ledger returns only events of jobs that the request has read or created.
         """
         if self._context is None:
             self._context = self._visible(self._wiring.context())
@@ -140,7 +140,9 @@ def build_blueprint(modules: Iterable[ModuleType], wiring: Wiring) -> df.Bluepri
 
 
 def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> None:
-    """Registers `handler` for `route`. An error that the handler raises becomes a problem response."""
+    """Registers `handler` for `route`. An error that the handler raises becomes a problem response. For a stream, a
+    transient error becomes a request to reconnect later.
+    """
 
     async def traced(req: func.HttpRequest, client: Any = None) -> func.HttpResponse:
         access = _Access(time.monotonic())

@@ -75,7 +75,7 @@ def stream(
 
 
 def gap(req: func.HttpRequest, earliest: str) -> func.HttpResponse:
-    """Reports to the reader that the events after its position are deleted.
+    """Reports to the reader that its position has expired, or is from another feed.
 
     The stream continues from the earliest retained event.
     """
@@ -94,7 +94,7 @@ def results(req: func.HttpRequest, answers: Iterable[Any], *, complete: bool) ->
 
 
 def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
-    """Requests the reader to reconnect later, since a dependency does not respond.
+    """Requests the reader to reconnect later, since too many requests wait or a dependency is unavailable.
 
     After an error status, a reader does not reconnect.
     """
