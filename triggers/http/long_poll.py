@@ -117,8 +117,8 @@ class Answer:
 
 @contextmanager
 def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
-    """Returns the newest part of a job's history, shared by all requests that wait for the job and have read the job
-    before.
+    """Yields the tail of a job's history, which all requests that wait for the job share. Each request must have read
+    the job before.
 
     A wait raises JobNotFound if the job is deleted, and LedgerUnavailable.
     """

@@ -1,5 +1,5 @@
-"""Makes a function of the app from a route. The function authenticates and authorizes the caller before the handler
-runs.
+"""Makes a function of the app from a route. If the route has a scope, the function authenticates and authorizes the
+caller before the handler runs.
 
 `triggers.registered` lists the modules with handlers, and has OPTIONS.
 """
@@ -38,7 +38,7 @@ from triggers.http.sse import later, wants_stream
 
 
 class Request:
-    """A request of an authenticated caller that can use the route."""
+    """A request whose caller can use the route."""
 
     def __init__(self, http: func.HttpRequest, route: Route, caller: Caller, wiring: Wiring, client: Any) -> None:
         self.http = http

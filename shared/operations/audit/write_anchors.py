@@ -42,7 +42,7 @@ def anchor_name(day: date) -> str:
 
 
 def part_name(tenant: str, day: date) -> str:
-    """Returns the name of the tenant's file."""
+    """Returns the name of the tenant's file of the day."""
     return f"parts/{encode_key(tenant)}/{day.isoformat()}.jsonl"
 
 

@@ -1,8 +1,8 @@
 """Writes the tenant's event feed from hints: exactly once, ordered per job, without gaps (R72).
 
 HEAD's ETag orders all writers of a tenant's feed. An unchanged ETag also proves that the process's memory of HEAD and
-of the last event of each job is current. So a batch of hints costs one transaction. Rows are read only for a job whose
-hint does not follow the last row in the feed.
+of the last event of each job is current. So a batch of hints usually costs one transaction. Rows are read only for a
+job whose hint is incomplete, or does not follow the last row in the feed.
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ class AdmittedJobs:
 
 
 async def read_directory(context: Context) -> Directory:
-    """Returns the quotas as this process knows them, at most ten seconds old. Raises LedgerUnavailable."""
+    """Returns the quotas as this process knows them, at most ten seconds old. While the directory cannot be read, they
+    are at most five minutes old. Raises LedgerUnavailable.
+    """
     return await context.process.gate_directory.read(
         context.admissions, context.settings, context.clock.now(), context.random
     )

@@ -1,7 +1,7 @@
 """Checks the dispatch limits of services and lanes before an attempt is recorded (R56).
 
 A hold stops an attempt, and so does a reached `max_active`. The bus itself counts directives that wait or are in
-progress, so no count of LUCIUS can be wrong. There is no queue: the orchestration of a stopped attempt checks the
+progress, so LUCIUS stores no count that can drift. There is no queue: the orchestration of a stopped attempt checks the
 limits again.
 """
 

@@ -82,7 +82,8 @@ async def last_transition(context: Context, record: Record, events: Sequence[Eve
 
 
 async def read_for_list(ledger: Ledger, job_id: str) -> Stored | None:
-    """Returns the job for a list. Returns None if the job does not exist, is of a later release, or has lost rows.
+    """Returns the job for a list. Returns None if the job does not exist, is of a later release, or has a lost or
+    undecodable part.
 
     So one such job does not hide the others. Raises LedgerUnavailable.
     """

@@ -66,7 +66,7 @@ class KnownFeeds:
 
 
 class ComparedLogs:
-    """The log entries of quotas and incidents that the feeds are known to have. A feed never loses them (R79)."""
+    """For each log of a quota or incident, the number of the last entry that its feed is known to have (R79)."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()

@@ -30,7 +30,7 @@ _MODES = ("DEFAULT", "BURST")
 
 @dataclass(frozen=True)
 class CatalogState:
-    """The protocols and limits for requests, until the next refresh."""
+    """The protocols, modes and allowed hosts for requests, until the next refresh."""
 
     registry: Registry
     modes: Modes = field(default_factory=Modes)

@@ -1,1 +1,1 @@
-"""Changes of quotas by operators, and their effects."""
+"""Changes of quotas, and their effects."""

@@ -2,8 +2,8 @@
 
 Each sweep compares the quotas in the admission states that it read, the limits for every tenant, and the incidents that
 were opened last. The first sweep of an hour also compares the admission states of sleeping tenants and each incident in
-the list of open incidents. That sweep deletes closed incidents from that list (R64). A log is not read if the feed is
-known to have it.
+the list of open incidents. Sweeps delete closed incidents from that list (R64). A log is not read if the feed is known
+to have it.
 
 The first sweep of an hour also removes tenants without settings from the directory, such as a tenant whose hold has
 expired.

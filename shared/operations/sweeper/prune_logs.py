@@ -1,11 +1,11 @@
 """Deletes old entries of quota logs, old closed incidents and old usage once a day (R88). Schedules the archiving of
-ended jobs that no ENDED row names (R21).
+ended jobs that were not archived after their retention (R21).
 
 A log loses entries older than `LUCIUS_CHANGE_LOG_DAYS`, but the last old entry stays. That entry has the state and the
 hash that the first younger entry continues. So a log is never empty, and its numbers and hashes continue. An entry that
 the feed does not have yet stays, with all later entries (R79).
 
-Each call starts at another tenant, so no tenant is always the last, and deletes the oldest rows first. An interrupted
+Each call starts at a random tenant, so no tenant is always the last, and deletes the oldest rows first. An interrupted
 or concurrent call leaves the rest to the next day.
 """
 
