@@ -62,7 +62,7 @@ class Dashboard:
 
 @cache
 def dashboard() -> Dashboard:
-    """Returns the dashboard. The first call in a process takes about 40 ms."""
+    """Returns the dashboard. The first call in a process reads and packs the files."""
     made: dict[str, Asset] = {}
     linked: list[Asset] = []
 

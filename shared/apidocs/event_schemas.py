@@ -59,8 +59,8 @@ _BY_CALLERS = (PublicType.INCIDENT_RESOLVED, PublicType.QUOTA_CHANGED, PublicTyp
 
 @cache
 def documents() -> dict[str, JsonObject]:
-    """Returns a complete JSON Schema with its example for each event type. The first call makes the schemas in about 60
-    ms, and later calls return the same objects. Callers must not change the schemas.
+    """Returns a complete JSON Schema with its example for each event type. The first call makes the schemas, and later
+    calls return the same objects. Callers must not change the schemas.
     """
     return {type_.value: _document(type_) for type_ in PublicType}
 

@@ -195,7 +195,9 @@ async def throttle(
 
 
 async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
-    """Ends the quota's hold and throttle. Raises QuotaForbidden, Transient."""
+    """Ends the quota's hold and throttle. A tenant's own caller ends only those that own callers of the tenant set.
+    Raises QuotaForbidden, Transient.
+    """
 
     def alter(state: GateState, now: datetime) -> GateState:
         return changes.apply_resume(state, now, own=by.own)
