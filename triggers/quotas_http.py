@@ -131,7 +131,8 @@ async def quotas_list(request: Request) -> func.HttpResponse:
     function="quotas_read",
     path="v1/quotas/{gate}",
     summary="Get a quota",
-    description="Returns the quota's limits, and its numbers of active and waiting jobs.",
+    description="Returns the quota's limits, and its numbers of active and waiting jobs. The ETag is for `If-Match` of "
+    "changes. `If-None-Match` has no effect, since the numbers change without the ETag.",
     parameters=(GATE, *NAMES, NAME),
     responses={200: Quota},
     problems=NAME_PROBLEMS,
