@@ -193,8 +193,8 @@ async def _items(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     tag="bulks",
     summary="Cancel a bulk operation",
-    description="Stops the remaining actions. Completed actions stay in effect. Idempotent: a repeated request "
-    "changes nothing.",
+    description="Stops the remaining actions, except for at most 20 that run. Completed actions stay in effect. "
+    "Idempotent: a repeated request changes nothing.",
     parameters=(BULK_ID, TENANT),
     responses={200: Bulk},
     problems=(*_READ_PROBLEMS, BulkEnded),
