@@ -1,4 +1,4 @@
-"""Writes the hashes of the deployed packages, and of the packages that are installed next to a token (`make lock`).
+"""Writes the hashes of the deployed packages, and of those in the images of the reference services (`make lock`).
 
 pip resolves the versions of constraints.txt for the deployed Python 3.12, and reports the files to install. Only wheels
 are allowed, since the build of another package fetches tools without hashes.

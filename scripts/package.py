@@ -3,8 +3,8 @@
 Flex Consumption installs the packages itself (remote build). Elastic Premium and App Service run the package unchanged,
 so --packages adds the packages for Python 3.12.
 
-The durable backend is the one of the parameter file, or of LUCIUS_DURABLE_BACKEND. The scale controller reads the
-backend in host.json only, so the package has the host.json of the backend.
+The durable backend is that of LUCIUS_DURABLE_BACKEND or, if unset, of the parameter file. The scale controller reads
+the backend in host.json only, so the package has the host.json of the backend.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ COMMIT_FILE = "BUILD_COMMIT"
 
 
 def build(target: Path, *, backend: str, packages: bool) -> int:
-    """Writes a zip, or a folder if `target` does not end in `.zip`. Returns the number of files. Raises CheckFailed, or
-    CalledProcessError if pip fails.
-    """
+    """Writes a zip, or a folder if `target` does not end in `.zip`. Returns the number of files. Raises CheckFailed."""
     files = {path: ROOT / path for path in packaged(ROOT) if path.name != COMMIT_FILE}
     files[Path("host.json")] = ROOT / HOST_JSON[backend]
     # the remote build installs only files with these hashes

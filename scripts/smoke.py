@@ -1,10 +1,15 @@
 """Submits one document to a running LUCIUS and waits for SUCCEEDED. The workflow deploy.yml runs this test as the last
 step of a deployment.
 
-With a local `make up`:          .venv/bin/python scripts/smoke.py Against Azure, signed in by az:  .venv/bin/python
-scripts/smoke.py --api https://... --blobs https://... --audience ID
+With a local `make up`:
 
-Exits with 0 if the job SUCCEEDED, and with 1 if the job did not, or the API refused a request. Exits with 2 for an
+    .venv/bin/python scripts/smoke.py
+
+Against Azure, signed in by az:
+
+    .venv/bin/python scripts/smoke.py --api https://... --blobs https://... --audience ID
+
+Exits with 0 if the job SUCCEEDED, and with 1 if the job did not, or the API returned an HTTP error. Exits with 2 for an
 invalid argument. Exits with 3 if the API does not respond, the upload fails, or no token is available.
 """
 
@@ -48,7 +53,7 @@ class Away(Exception):
 
 
 class Failed(Exception):
-    """The job did not succeed, or the API refused a request. The message has the job's events or the response."""
+    """The job did not succeed, or the API returned an HTTP error. The message has the job's events or the response."""
 
 
 def write(text: str, *, stderr: bool = False) -> None:
@@ -70,7 +75,7 @@ class Api:
         self._credential = DefaultAzureCredential() if audience else None
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sends a request. Raises Away without a token or a response. Raises Failed for an unsuccessful response."""
+        """Sends a request. Raises Away if there is no token or no JSON response. Raises Failed for an HTTP error."""
         request = urllib.request.Request(f"{self._url}{path}", method=method)
         if body is not None:
             request.data = json.dumps(body).encode()
@@ -89,8 +94,8 @@ class Api:
 
 
 def tenant_folder(tenant: str) -> str:
-    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS. Each byte of other characters than letters, digits
-    and `_.~@ -` becomes `=XX`.
+    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS. Each byte of other characters than ASCII letters,
+    digits and `_.~@ -` becomes `=XX`.
     """
     name = tenant.strip().lower()
     return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)
@@ -99,8 +104,8 @@ def tenant_folder(tenant: str) -> str:
 def upload(blobs: str, connection: str, container: str, document: Path, tenant: str) -> tuple[str, str]:
     """Uploads the document into the tenant's folder of the container, under a new name.
 
-    Returns the URI of the document and the URI of the tenant's folder of results. A deployment allows no other folders.
-    Raises Away.
+    Returns the URI of the document and the URI of the tenant's folder of results. A deployment allows only folders with
+    the name of the tenant. Raises Away.
     """
     folder = tenant_folder(tenant)
     try:

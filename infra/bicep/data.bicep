@@ -21,7 +21,7 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Redundancy of the ledger and the documents.')
+@description('Required. Redundancy of all storage accounts.')
 @allowed([
   'Standard_LRS'
   'Standard_ZRS'
@@ -30,7 +30,7 @@ param tags tagsType
 ])
 param storageSku string
 
-@description('Required. Retention of deleted blobs in days (soft delete).')
+@description('Required. Retention of deleted blobs and containers in days (soft delete).')
 @minValue(1)
 @maxValue(365)
 param softDeleteDays int

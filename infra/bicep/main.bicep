@@ -181,7 +181,7 @@ param replies string = hosting == 'FlexConsumption' ? 'Shared' : 'Lanes'
 @description('Optional. `true` scales each reply function by its number of replies, and allows dispatch limits with `max_active`. The app then gets the role Azure Service Bus Data Owner, with which the app can delete topics. If `false`, Azure adds one instance at a time for a reply function.')
 param targetBasedScaling bool = false
 
-@description('Optional. Redundancy of the ledger and the documents.')
+@description('Optional. Redundancy of all storage accounts.')
 @allowed([
   'Standard_LRS'
   'Standard_ZRS'
@@ -195,7 +195,7 @@ param storageSku string = 'Standard_LRS'
 @maxValue(36500)
 param workspaceRetentionDays int = 30
 
-@description('Optional. Retention of deleted blobs in days (soft delete).')
+@description('Optional. Retention of deleted blobs and containers in days (soft delete).')
 @minValue(1)
 @maxValue(365)
 param softDeleteDays int = 7
@@ -268,7 +268,7 @@ param operatorRunsServices bool = false
 
 // ---------------------------------------------------------------- network and observability
 
-@description('Optional. `true` creates private endpoints in a virtual network for the app and its Azure services, and turns off the public access to these resources. The registry and queries of logs stay public, for identities with a role. Service Bus is then Premium.')
+@description('Optional. `true` creates private endpoints in a virtual network for the app and its Azure services, and turns off the public access to these resources. The registry, queries of logs and, with `workspaceResourceId`, telemetry stay public, for identities with a role. Service Bus is then Premium.')
 param networkIsolation bool = false
 
 @description('Optional. Address space of the virtual network, a /22 or larger.')
@@ -474,8 +474,8 @@ module data 'data.bicep' = {
   }
 }
 
-// Topics that forward lose no reply: an app that reads lanes delays timeouts, and the app's sweeper reads the queue. Topics
-// that do not forward need an app that reads the topics. So forwarding starts before the app changes, and stops after the app changed.
+// While topics forward, an older app that reads lanes loses no reply: it delays timeouts, and its sweeper reads the queue. If
+// topics do not forward, the app must read the topics. Forwarding therefore starts before a change of the app, and stops after it.
 module forwardedReplies 'modules/reply-subscriptions.bicep' = if (replies == 'Shared') {
   scope: resourceGroup(groupName)
   name: 'forwarded-replies'

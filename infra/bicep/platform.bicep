@@ -28,7 +28,7 @@ param tags tagsType
 ])
 param hosting string
 
-@description('Required. `true` creates private endpoints in a virtual network for the app and its Azure services, and turns off the public access to these resources. The registry and queries of logs stay public, for identities with a role. Service Bus is then Premium.')
+@description('Required. `true` creates private endpoints in a virtual network for the app and its Azure services, and turns off the public access to these resources. The registry, queries of logs and, with `existingWorkspaceResourceId`, telemetry stay public, for identities with a role. Service Bus is then Premium.')
 param networkIsolation bool
 
 @description('Required. Address space of the virtual network, a /22 or larger.')

@@ -19,4 +19,4 @@ if [ -z "$token" ] && [ -n "${LUCIUS_AUTH_AUDIENCE:-}" ]; then
     later "az returns no token for LUCIUS; run az login"
 fi
 LUCIUS_API=$LUCIUS_API_URL LUCIUS_TOKEN=$token "$lucius" quota apply "$file" --reason "azd: $file" ||
-  later "lucius quota apply failed; the caller needs orch:quota and orch:all-tenants:operate"
+  later "lucius quota apply failed; the caller needs orch:read, orch:quota, orch:all-tenants:read and orch:all-tenants:operate"

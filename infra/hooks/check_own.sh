@@ -79,7 +79,7 @@ case $services in
     ;;
 esac
 
-# an environment has at most 200 role assignments (infra/checks/roles.py), and only the first deployment creates them
+# an environment has fewer than 200 role assignments (docs/guides/own-resources.md), and only the first deployment creates them
 held=$(az role assignment list --subscription "$subscription" --all --fill-principal-name false --output tsv \
   --query "length([?starts_with(scope, '/subscriptions/')])")
 [ "$held" -le 3800 ] || [ -n "${LUCIUS_API_URL:-}" ] ||

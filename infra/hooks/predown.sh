@@ -16,7 +16,7 @@ azd down deletes the environment $AZURE_ENV_NAME, with
 Not deleted:
 ${LUCIUS_KEY_VAULT:+  the name of the key vault $LUCIUS_KEY_VAULT, which Azure reserves for 90 days
 }  the role assignment on your own registry
-  app registrations of pipelines, and one that LUCIUS_AUTH_AUDIENCE names
+  app registrations of pipelines, and one that you named in LUCIUS_AUTH_AUDIENCE
   your own resources: network, zones, workspace, registry, action groups
 END
 answer=${LUCIUS_DELETE:-}

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Deploys the template as a deployment stack. First it shows the changes, and stops if a resource would be
-# deleted, unless DELETE=true. A stack deletes resources that are missing in the template, with their data. Reads
+# deleted. With DELETE=true, the stack deletes resources that are missing in the template, with their data. Reads
 # AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME, DENY and the variables of the environment's parameter file.
 set -eu
 hooks=$(dirname "$0")/../hooks

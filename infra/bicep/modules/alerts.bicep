@@ -40,7 +40,7 @@ param thresholds thresholdsType = {}
 @description('Thresholds of the rules. A rule fires if the measured value is above the threshold. The rule of `failurePercent` also needs `failedJobs` failed jobs.')
 @sealed()
 type thresholdsType = {
-  @description('Optional. Lowest number of waiting replies on one lane in fifteen minutes. Default: 500.')
+  @description('Optional. Lowest number of waiting replies in fifteen minutes, on one lane or in the queue of all lanes. Default: 500.')
   @minValue(1)
   replyBacklog: int?
 
@@ -71,7 +71,7 @@ type thresholdsType = {
   @minValue(1)
   failedJobs: int?
 
-  @description('Optional. Maximum number of throttled requests in five minutes without an alert, for Service Bus and for the ledger. Default: 20.')
+  @description('Optional. Maximum number of throttled requests in five minutes without an alert, for each queue or topic and for each kind of error of the ledger. Default: 20.')
   @minValue(0)
   throttled: int?
 
@@ -87,11 +87,11 @@ type thresholdsType = {
   @minValue(0)
   exceptions: int?
 
-  @description('Optional. Number of messages in fifteen minutes that no job could accept. Default: 0.')
+  @description('Optional. Number of messages in fifteen minutes that no job could accept, for one reason. Default: 0.')
   @minValue(0)
   rejectedMessages: int?
 
-  @description('Optional. Number of failed health checks of one dependency in fifteen minutes. Each sweep and each `GET /v1/health/ready` checks the dependencies. Default: 2.')
+  @description('Optional. Number of failed health checks of one dependency in fifteen minutes. Each sweep, each `GET /v1/health/ready` and each `GET /v1/dashboard/metrics` checks the dependencies. Default: 2.')
   @minValue(0)
   @maxValue(10)
   notReady: int?
@@ -140,7 +140,7 @@ var metricAlerts = [
   }
   {
     name: 'reply-backlog'
-    means: 'More replies than the threshold (default 500) have waited on a lane for 15 minutes. The reply functions do not keep up, or do not run.'
+    means: 'For 15 minutes, more replies than the threshold (default 500) have waited, on one lane or in the queue of all lanes. The reply functions do not keep up, or do not run.'
     section: 'reply-backlog'
     command: 'lucius health'
     severity: 2

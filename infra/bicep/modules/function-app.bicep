@@ -100,7 +100,7 @@ type scaleType = {
   @minValue(0)
   alwaysReadyTell: int?
 
-  @description('Optional. Flex Consumption only. Instances always ready for the function that sends webhooks, if webhooks are enabled. Default: 0.')
+  @description('Optional. Flex Consumption only. Instances always ready for the function that sends webhooks, if webhooks are enabled and LUCIUS_EVENTS is not off. Default: 0.')
   @minValue(0)
   alwaysReadyDeliver: int?
 
@@ -120,7 +120,7 @@ type scaleType = {
   @maxValue(30)
   appServiceInstances: int?
 
-  @description('Optional. `true` spreads instances over availability zones. Flex Consumption then bills at least two always ready instances of each scale group. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, the writer of public events, the hourly deletion of expired rows, and webhooks. Default: false.')
+  @description('Optional. `true` spreads instances of the app, and of container apps in an isolated network, over availability zones. Flex Consumption then bills at least two always ready instances of each scale group. The groups are HTTP, orchestrations, each reply function, admission, each sweeper, the writer of public events, the hourly deletion of expired rows, and webhooks. Default: false.')
   zoneRedundant: bool?
 
   @description('Optional. Flex Consumption only. Update strategy of running instances. `Recreate` (default) ends running executions. `RollingUpdate` (preview) lets running executions finish. A change is in effect from the next update.')

@@ -1,5 +1,5 @@
 metadata name = 'Rights of a platform service'
-metadata description = 'Roles of an identity that acts as platform services. The identity receives from its subscriptions, sends to each reply lane, and reads documents, results and workspaces. The identity writes results, and in workspaces the folders of its own step types. The service `packs` also reads, writes and deletes blobs of the container of runs. No identity of a service can delete a result or access the ledger.'
+metadata description = 'Roles of an identity that acts as platform services. The identity receives from its subscriptions, sends to each reply lane, and reads documents, results and workspaces. The identity writes results, and in workspaces the folders of its own step types. The service `packs` also reads, writes and deletes blobs of the container of runs. No identity of a service can delete a blob of the results, except with the whole container, or access the ledger.'
 
 import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataReader } from 'roles.bicep'
 import { documentsType } from 'storage.bicep'

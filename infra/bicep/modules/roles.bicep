@@ -42,7 +42,7 @@ var serviceBusDataSender = '69a216fc-b8fb-44d8-bc22-1f3c2cd27a39'
 var appConfigurationDataReader = '516239f1-63e1-4d78-a4de-a74fb236a071'
 
 @export()
-@description('Reads and writes key-values, to deploy the protocols.')
+@description('Reads, writes and deletes key-values.')
 var appConfigurationDataOwner = '5ae67dd6-50cb-40e7-96ff-dc2bfa4b606b'
 
 @export()
@@ -54,7 +54,7 @@ var keyVaultSecretsUser = '4633458b-17de-408a-b874-0445c86b69e6'
 var keyVaultSecretsOfficer = 'b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
 
 @export()
-@description('Reads the public part of a key, and signs with the key.')
+@description('Reads the public part of a key, and signs, verifies, encrypts and decrypts with the key.')
 var keyVaultCryptoUser = '12338af0-0e69-4776-bea7-57ae8d297424'
 
 @export()
