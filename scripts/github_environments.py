@@ -19,7 +19,7 @@ REVIEWED = ("prod",)
 
 
 def wrong(name: str, environment: dict[str, Any], policies: dict[str, Any]) -> str | None:
-    """Returns the excessive permission of an environment, or None if there is no such permission.
+    """Returns the error in the protection of an environment, or None if there is no error.
 
     Both parameters are responses of the REST API.
 
@@ -30,9 +30,8 @@ def wrong(name: str, environment: dict[str, Any], policies: dict[str, Any]) -> s
         return f"{name}: every branch, or every protected branch, can deploy"
     branches = [(each["name"], each.get("type", "branch")) for each in policies.get("branch_policies", [])]
     if branches != [("main", "branch")]:
-        return (
-            f"{name}: {', '.join(f'{kind} {each}' for each, kind in branches) or 'nothing'} can deploy, not only main"
-        )
+        allowed = ", ".join(f"{kind} {each}" for each, kind in branches) or "no branch"
+        return f"{name}: the policy allows {allowed}; allow only the branch main"
     rules = [rule["type"] for rule in environment.get("protection_rules", [])]
     if name in REVIEWED and "required_reviewers" not in rules:
         return f"{name}: no review is required before a deployment"

@@ -298,9 +298,9 @@ REVIEWED = {**ONLY_MAIN, "protection_rules": [{"type": "branch_policy"}, {"type"
             {},
             "every protected branch",
         ),
-        ("dev", ONLY_MAIN, {"branch_policies": []}, "nothing can deploy"),
-        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "ma*", "type": "branch"}]}, "branch ma* can deploy"),
-        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "main", "type": "tag"}]}, "tag main can deploy"),
+        ("dev", ONLY_MAIN, {"branch_policies": []}, "allows no branch"),
+        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "ma*", "type": "branch"}]}, "allows branch ma*"),
+        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "main", "type": "tag"}]}, "allows tag main"),
         ("prod", ONLY_MAIN, MAIN, "no review is required"),
     ],
 )

@@ -91,7 +91,7 @@ type thresholdsType = {
   @minValue(0)
   rejectedMessages: int?
 
-  @description('Optional. Number of failed health checks of one dependency in fifteen minutes. Each sweep, each `GET /v1/health/ready` and each `GET /v1/dashboard/metrics` checks the dependencies. Default: 2.')
+  @description('Optional. Number of failed health checks of one dependency in fifteen minutes. Sweeps, `GET /v1/health/ready` and `GET /v1/dashboard/metrics` check the dependencies. Default: 2.')
   @minValue(0)
   @maxValue(10)
   notReady: int?
