@@ -185,7 +185,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--protocol", default="OCR_EMBEDDING_SIS", help="job type")
     parser.add_argument("--ask", default="What is the total amount due?", help="the question, for protocols with SIS")
     parser.add_argument(
-        "--tenant", default="smoke", help="tenant of the job; without the roles over all tenants, the tenant of the token"
+        "--tenant", default="smoke", help="tenant of the job; without roles over all tenants, the tenant of the token"
     )
     parser.add_argument("--timeout", type=float, default=900, help="maximum seconds for the whole test")
     args = parser.parse_args(argv)

@@ -129,7 +129,7 @@ _KEYS: dict[str, _Kind] = {
 
 
 def check(path: Path) -> list[Finding]:
-    """Returns findings for keys that are not documented, and for values of another kind."""
+    """Returns findings for invalid JSON, for keys that are not documented, and for values of another kind."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
