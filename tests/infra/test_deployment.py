@@ -174,7 +174,10 @@ def test_the_guide_has_the_number_of_role_assignments() -> None:
         counts[name] = sum(
             each.get("count", 1) for each in resources if each["type"] == "Microsoft.Authorization/roleAssignments"
         )
-    words = "With a key vault, an environment of `dev` has {dev} role assignments, of `prod` {prod}, and of `minimal` {minimal}."
+    words = (
+        "With a key vault, an environment of `dev` has {dev} role assignments, of `prod` {prod}, "
+        "and of `minimal` {minimal}."
+    )
     assert words.format(**counts) in page
     assert max(counts.values()) <= 200
     assert "an environment needs 200" in hook
