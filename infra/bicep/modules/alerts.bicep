@@ -269,7 +269,7 @@ var logAlerts = [
   }
   {
     name: 'webhooks-suspended'
-    means: 'The endpoint of a webhook accepted no event for a day. Events of the webhook wait until an operator resumes the webhook.'
+    means: 'All deliveries of a webhook failed for a day. Events of the webhook wait until an operator resumes the webhook.'
     section: 'suspended-webhook'
     command: 'lucius webhook list'
     severity: 3
