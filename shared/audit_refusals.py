@@ -35,7 +35,7 @@ class HeadsIncomplete(Refused, status=409):
 
 class HeadsMissing(Refused, status=409):
     """The window begins before the first retained head, or the tenant has no heads. `earliest` is the earliest valid
-    `since`, or null."""
+    `since`. If `earliest` is null, retry after an event of the tenant."""
 
     def __init__(self, earliest: datetime | None) -> None:
         super().__init__(

@@ -185,9 +185,10 @@ class ProtocolUnknown(Refused):
 
 
 class RequestInvalid(Refused):
-    """The job request does not match its protocol or the policy. See `errors`."""
+    """A value of the job request is missing, or is not allowed by the protocol or by the settings of the app. See
+    `errors`."""
 
-    text = "the job request does not match its protocol; see errors"
+    text = "a value of the job request is missing or not allowed; see errors"
 
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
         super().__init__()

@@ -39,9 +39,9 @@ _KEY = in_header(
     durable_client=True,
     tag="jobs",
     summary="Replay a job",
-    description="Creates a new job that runs every step of an ended or archived job, with the original's plan and the "
-    "current policy for references. The output stays in the tenant's workspace. The new job calls no callback URL "
-    "and waits for no job. Idempotent: repeating the request returns the same new job.",
+    description="Creates a new job that runs every step of an ended or archived job, with the original's plan. The "
+    "output stays in the tenant's workspace. The new job calls no callback URL and waits for no job.\n\nIdempotent: "
+    "repeating the request returns the same new job. Returns 400 if the app no longer allows the original's input.",
     parameters=(JOB_ID, _KEY),
     body=ReplayBody,
     body_required=True,

@@ -54,7 +54,8 @@ class PurgePreview(Response):
     summary="Delete a tenant's data",
     description="Operators only. Deletes the tenant's jobs, archived jobs, idempotency records, events, webhooks, "
     "incidents, quotas, usage, bulk operations and rejected messages, as a bulk operation. "
-    "If a job is submitted during the purge, the job and the tenant's quotas, webhooks, events and usage stay.\n\n"
+    "If a job is submitted during the purge, the purge ends early. The job, and all data that is not deleted yet, then "
+    "stay.\n\n"
     "Idempotent: while a purge runs, repeating the request returns the same purge. A request with another reason "
     "returns 409.",
     body=PurgeBody,

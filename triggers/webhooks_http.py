@@ -66,7 +66,8 @@ HOOK_KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
     f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with its secret, "
-    "until the webhook is changed, rotated or deleted. After that, or with another body, the same key returns 409.",
+    "until the webhook is changed, rotated or deleted. After that, or with another body, the same key returns 409. The "
+    "key of a deleted webhook can be used again after the webhook's log is deleted.",
 )
 
 route = partial(Route, scope=Scope.ADMIN, tag="webhooks")
@@ -239,7 +240,8 @@ async def _resume(request: Request) -> func.HttpResponse:
     # the host would match `default:secret` as a `hookId`
     path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
     summary="Get the default webhook's secret",
-    description="Returns the secrets that sign requests to the callback URLs of the tenant's jobs.",
+    description="Returns the secrets that sign requests to the callback URLs of the tenant's jobs. Requires a token "
+    "that can change these jobs.",
     parameters=(TENANT,),
     responses={200: DefaultSecret},
     caching=NO_STORE,

@@ -42,19 +42,20 @@ class Bulk(Response):
     filter: dict[str, Any]
     """Filter as requested. Matches jobs that existed before the bulk operation."""
     root: JobId | None
-    """Id of the job that is redriven first, before its failed dependants. Null if the bulk operation has a filter."""
+    """Id of the job that is redriven first, before its failed dependants. Null if the bulk operation has a filter or
+    is a purge."""
     reason: str | None
     actor: str
     state: BulkStateName
     """State of the bulk operation. After CANCELLED no further action starts, and open items stay open."""
     listed: bool
-    """`true` if all jobs of the filter are found. Until then `matched` grows. The failed dependants of `root` are found
-    while the bulk operation runs."""
+    """`true` if all jobs of the filter are found. Until then `matched` grows. With `root` always `true`,
+    although LUCIUS finds the failed dependants while the bulk operation runs."""
     matched: int
     done: int
     refused: int
     """Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.
-    `code` of each of these items has the reason."""
+    `code` of each of these items has the reason. For a purge, number of jobs that the purge did not delete."""
     open: int
     """Number of items that were not tried yet, or were refused temporarily. A RUNNING bulk operation tries these items
     until 7 days after `created_at`."""

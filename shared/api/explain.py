@@ -86,7 +86,8 @@ class Explanation(Response):
     brought_here: Move | None
     """Transition that led to the current state."""
     what_if: dict[str, str]
-    """Possible next events, by name, each with its effect now."""
+    """Possible next events, by name, each with its effect. For `dispatch` and `deadline`, the effect after the present
+    wait."""
     rows_if: dict[str, list[TableRow]]
     """Rows of the transition tables for each possible next event that changes the state."""
 

@@ -31,10 +31,11 @@ class ProtocolSource(Response):
 
     source: Literal["files", "app-configuration"]
     read_at: Instant | None = None
-    """Time of the last read of App Configuration. Null before the first read."""
+    """Time of the last read of the values in App Configuration, which LUCIUS reads again after a change. Null before
+    the first read, and for `files`."""
     problems: list[str] | None = None
-    """Errors in the protocols of `source`. The last valid protocols stay in effect. Null for callers who do not see
-    all tenants."""
+    """Errors in the protocols and modes of `source`, and the error of the last read if the read failed. The last valid
+    values stay in effect. Null for callers who do not see all tenants, and for `files` without errors."""
     versions: dict[str, int]
     """Version for new jobs, by job type. Omits a version with `ramp_percent`."""
 
@@ -44,7 +45,7 @@ class DependencyState(Response):
 
     status: Literal["ok", "down"]
     since: Instant
-    """Time of the last change of `status`."""
+    """Time since which this process has found the same `status`."""
     reason: str | None = None
     """Cause, if `status` is `down`."""
 

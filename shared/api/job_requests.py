@@ -54,8 +54,10 @@ class DryQuota(Response):
     """Result of the limits check. For a quota over all tenants, an estimate from the last allocation."""
 
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
-    """ADMITTED: the quotas admit the job. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A
-    duplicate or a conflict is always ADMITTED."""
+    """ADMITTED: the quotas admit the job. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request.
+
+    A duplicate or a conflict is always ADMITTED. A job with dependencies is ADMITTED or REFUSED, because LUCIUS checks
+    its quotas after the dependencies have ended."""
     limit: str | None
     """STAGED: quota that the job waits for, in words. REFUSED: reached limit, as in `limit` of the error LIMIT_REACHED.
     ADMITTED: null."""
@@ -66,7 +68,8 @@ class DryQuota(Response):
 
 
 class DryRun(Response):
-    """Result of a dry run: every decision about the job request, without any write."""
+    """Result of a dry run: the decisions about the job request, without a new job. A dry run does not look up the
+    dependencies."""
 
     dryRun: Literal[True]
     tenant: str

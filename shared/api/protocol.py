@@ -48,8 +48,8 @@ class Protocol(Response):
     parallel: list[list[str]] | None = None
     """Groups of neighbouring steps that run in parallel."""
     ramp_percent: float | None = None
-    """Percentage of new jobs that follow this version. The other new jobs follow a lower version. Absent if all new
-    jobs follow this version."""
+    """Percentage of new jobs that follow this version. The other new jobs follow the next lower version. Absent if the
+    definition of this version sets no percentage."""
     escalate: list[str] | None = None
     """Error codes that open an incident. Default: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."""
     digest: str

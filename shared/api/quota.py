@@ -50,7 +50,8 @@ class QuotaRule(Response):
     max_staged: int | None = None
     """Maximum waiting jobs of the tenant."""
     emergency_max_active: int | None = None
-    """Maximum active jobs of priority `emergency` that are exempt from every limit and rate."""
+    """Maximum active jobs of priority `emergency`. If set, these jobs bypass `max_active` and rates, but not holds and
+    open circuit breakers."""
     weight: int | None = None
     """Weight of the tenant in allocations among tenants. Default 1."""
     breaker: QuotaBreakerRule | None = None
@@ -92,11 +93,11 @@ class QuotaBreaker(Response):
     """State of a circuit breaker, with the jobs that it counts."""
 
     state: Literal["CLOSED", "OPEN", "HALF_OPEN"]
-    """CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: at most `allow` jobs are active."""
+    """CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: jobs are admitted up to the limit in `allow`."""
     until: Instant | None
     """OPEN only. Time when the breaker becomes half-open."""
     allow: int | None
-    """HALF_OPEN only. Maximum active jobs."""
+    """HALF_OPEN only. Maximum active jobs that were admitted since the breaker opened. Earlier jobs do not count."""
     bad: int
     """Number of failed jobs among `calls`. While the breaker is OPEN, the number when the breaker opened."""
     calls: int

@@ -72,7 +72,8 @@ class RuleChange(RequestBody):
     max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(to_integer)] | None = None
     """Tenant quotas only. Maximum waiting jobs, above which LUCIUS refuses requests. Default 1,000."""
     emergency_max_active: _Number | None = None
-    """Tenant quotas only. Maximum active jobs of priority `emergency` that are exempt from every limit and rate."""
+    """Tenant quotas only. Maximum active jobs of priority `emergency`. If set, these jobs bypass `max_active` and
+    rates, but not holds and open circuit breakers."""
     weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None
     """Tenant quotas only. Weight of the tenant in allocations among tenants. Default 1."""
     breaker: BreakerChange | None = None

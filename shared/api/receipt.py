@@ -52,9 +52,11 @@ class Operations(Response):
     directives: Operation
     """Number of directives sent to the bus."""
     replies: Operation
-    """Number of replies received from the bus or by callback."""
+    """Number of recorded replies from the bus or by callback. LUCIUS does not record a heartbeat that changes
+    nothing."""
     table_writes: Operation
-    """Number of committed transactions. Each transaction is one request."""
+    """Number of committed transactions, each of which is one request. Transactions that only extend a wait do not
+    count."""
     table_reads: Operation
     """Number of reads that the job's transactions need if HTTP, Durable Functions and each lane are separate
     processes. One process needs fewer reads. A RESULT more than one minute after its ACK needs one more read.

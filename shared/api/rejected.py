@@ -49,8 +49,8 @@ class WhatIf(Response):
     """Expected result of a redrive."""
 
     outcome: str
-    """MOVED: the message changes its job. IGNORED: the job records the message without effect. REJECTED: no job can
-    accept the message."""
+    """MOVED: the message changes its job. IGNORED: the message has no effect on its job. REJECTED: no job can accept
+    the message."""
     why: str | None
 
 

@@ -63,7 +63,7 @@ class ComparedStep(Response):
     - DIFFERENT: equal inputs, other outputs.
     - INPUT_CHANGED: the step read other inputs, so its outputs prove nothing about the service.
     - NOT_COMPARABLE: `why` has the reason.
-    - PENDING: the step has not ended.
+    - PENDING: the replay has not ended, and the step has not succeeded.
     """
     why: str | None
     """NOT_COMPARABLE only. The reason."""

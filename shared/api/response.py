@@ -108,7 +108,7 @@ class Problem(Response):
     detail: str
     """Error and next step, for people."""
     errors: Annotated[list[FieldError], Field(max_length=MAX_REQUEST_ERRORS)]
-    """Errors in the request's content. Empty for other errors. If the request has more errors, `detail` has a note."""
+    """Errors in the request's content, at most 50. Empty for other errors. If there are more, `detail` has a note."""
     correlation_id: str
     """`X-Correlation-Id` of the response, also in the logs."""
     complete_until: str | None = None

@@ -130,7 +130,7 @@ DeliveryError = Annotated[
     Field(
         description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, "
         "`NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt."
-        "\n\nReasons without an attempt:\n\n"
+        "\n\nReasons for which LUCIUS sent no request:\n\n"
         "- `KEY_GONE`: the key of the secret no longer exists.\n"
         "- `JOB_GONE`: the job of the callback URL is archived or erased.\n"
         "- `EXPIRED`: the event is deleted.",
@@ -190,7 +190,8 @@ class Hook(Response):
     previous_until: Instant | None
     """Time until which the previous secret signs, too."""
     failures: int
-    """Number of failed attempts since the last success, without 4xx responses other than 408, 425 and 429."""
+    """Number of failed attempts, without 4xx responses other than 408, 425 and 429. A success, a resume, a new URL or
+    such a 4xx response to a probe sets the number to 0."""
     failing_since: Instant | None
     succeeded_at: Instant | None
     """Time of the last successful delivery."""
@@ -251,7 +252,7 @@ class Delivery(Response):
     ended_at: Instant | None
     tried_at: Instant | None
     status: int | None
-    """HTTP status of the last attempt. Null if there was no response."""
+    """HTTP status of the last attempt. Null if `error` is set, or before the first attempt."""
     error: DeliveryError
     took_ms: int | None
 
@@ -289,7 +290,7 @@ class HookLogEntry(Response):
 
 
 class HookLog(Response):
-    """Log of a webhook, in order: the last 1,000 entries."""
+    """Log of a webhook, oldest entry first: the last 1,000 entries or, for a deleted webhook, the first 1,000."""
 
     entries: list[HookLogEntry]
 

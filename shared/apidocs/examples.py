@@ -127,7 +127,7 @@ PROBLEM: JsonObject = {
     "title": "Request invalid",
     "status": 400,
     "code": "REQUEST_INVALID",
-    "detail": "the job request does not match its protocol; see errors",
+    "detail": "a value of the job request is missing or not allowed; see errors",
     "errors": [{"path": "payload.ocr.dpi", "message": "9000 is greater than the maximum of 400"}],
     "correlation_id": CORRELATION_ID,
 }

@@ -63,7 +63,8 @@ def legacy_result() -> JsonObject:
     document = reply("RESULT")
     document["properties"]["status"] = {"const": "FAILED"}
     document["properties"]["failure_class"] = {
-        "description": "NON_RETRYABLE ends the job. With any other value another attempt can follow.",
+        "description": "Only with `status` FAILED. NON_RETRYABLE ends the job. With any other value another attempt "
+        "can follow.",
         "examples": ["RETRYABLE", "NON_RETRYABLE"],
     }
     del document["properties"]["type"]

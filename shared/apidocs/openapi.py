@@ -71,7 +71,8 @@ _AUTHENTICATION = {
             "`orch:audit`: read signed heads, anchors and public keys\n- `orch:admin`, as a role only: use webhooks, "
             "rejected messages and admin routes\n\nA request for a job of another tenant returns 404. A request that "
             "names another tenant returns 403. The role `orch:all-tenants:read` removes both restrictions for reading, "
-            "and `orch:all-tenants:operate` for changes.\n\nTo get a token on a laptop, run `make up AUTH=1`, "
+            "and `orch:all-tenants:operate` for changes. A caller with the first role is an all-tenants caller, and a "
+            "caller with the second role is an operator.\n\nTo get a token on a laptop, run `make up AUTH=1`, "
             "then `lucius login`. With `LUCIUS_AUTH_MODE=none` the API checks no tokens. An app in Azure refuses this "
             "mode."
         ),

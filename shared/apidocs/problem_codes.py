@@ -205,7 +205,7 @@ class ProblemCode(StrEnum):
     TICKET_INVALID = (
         "TICKET_INVALID",
         400,
-        "`path` of the body is missing, or is not the path of a stream. See `errors`.",
+        "The body is not a valid ticket request. `path` must be the path of a stream. See `errors`.",
     )
     TOO_MANY_LINES = "TOO_MANY_LINES", 413, "The NDJSON body has more than 1,000 lines. Split the body."
     TYPES_INVALID = "TYPES_INVALID", 400, "`types` has an unknown event type; `detail` lists the allowed types."

@@ -154,8 +154,8 @@ class Envelope(BaseModel):
     output_ref: LooseReference
     """Destination of the last step's output."""
     payload: dict[str, Any]
-    """Parameters of the steps, with one key per step. A protocol of one step also accepts the parameters without the
-    key."""
+    """Parameters of the steps, by step id. A step without required parameters can be omitted. A protocol of one step
+    also accepts the parameters without the step id."""
     schema_version: Annotated[
         str,
         Field(

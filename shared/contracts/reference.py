@@ -42,7 +42,7 @@ class Reference(BaseModel):
             examples=["https://account.blob.core.windows.net/documents/lease.pdf"],
         ),
     ]
-    """Absolute URI. The policy defines the allowed schemes and hosts."""
+    """Absolute URI. The app's settings define the allowed schemes and hosts."""
 
 
 def _from_string(value: Any) -> Any:

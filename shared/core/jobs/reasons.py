@@ -47,7 +47,7 @@ class Reason(StrEnum):
     )
     FAILED_FINAL = (
         "FAILED_FINAL",
-        "a service reported a final failure without a code",
+        "a service reported a final failure without an `error`",
         "read `error_message`, then the service's log of the attempt",
     )
     RESULT_REF_REFUSED = (
