@@ -82,7 +82,7 @@ async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, b
     "throttle",
     Slowdown,
     "Throttle a quota",
-    "Limits job starts to `max_per_hour`, until the time in `until` or until a resume. The lower of this rate and the "
+    "Limits job starts to the rate `max_per_hour`, until the time in `until` or until a resume. The lower of this rate and the "
     "rate of the quota's limits is in effect. A service or lane cannot be throttled.",
 )
 async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:

@@ -194,7 +194,8 @@ async def _delete(request: Request) -> func.HttpResponse:
     function="quotas_waiting",
     path="v1/quotas/{gate}/waiting",
     summary="List jobs waiting for a quota",
-    description="Lists the waiting jobs in the order of admission.",
+    description="Lists the waiting jobs in the order of admission. For a quota over all tenants, an allocation can "
+    "change the order between tenants.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: WaitingPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),

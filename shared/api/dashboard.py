@@ -65,7 +65,8 @@ class OverviewJobs(Response):
     """`true` if the overview is of one tenant, and the tenant has at least 1,000 of these jobs. `active` then counts
     1,000 jobs."""
     counted_at: Instant | None
-    """End of the last sweep, which counted the jobs of all tenants. Null before the first sweep."""
+    """End of the last sweep. If many jobs are active, the counts of all tenants are some sweeps older. Null before the
+    first sweep."""
 
 
 class OverviewLatency(Response):
@@ -95,7 +96,7 @@ class OverviewMinute(Response):
 
 
 class OverviewLane(Response):
-    """Directives of one lane that no service has acknowledged, as of the last sweep."""
+    """Directives of one lane that no service has acknowledged, by the sweeper's last complete count."""
 
     lane: Annotated[int, Field(ge=0)]
     topic: Annotated[str, Field(examples=["global-bus-p3"])]
@@ -115,10 +116,11 @@ class OverviewService(Response):
     silent_since: Instant | None
     """Time when the sweeper found the service silent. Null if the service replies."""
     waiting: int | None
-    """Number of directives that the service has not acknowledged, as of the last sweep."""
+    """Number of directives that the service has not acknowledged, by the sweeper's last complete count."""
     oldest_seconds: float | None
     in_flight: int | None
-    """Number of attempts that the service has acknowledged and has not ended, as of the last sweep."""
+    """Number of attempts that the service has acknowledged and has not ended, by the sweeper's last complete
+    count."""
     ack: OverviewLatency | None
     """Latency of the ACKs of the last hour. Null if the last hour has no ACK."""
     result: OverviewLatency | None

@@ -51,7 +51,8 @@ class DependencyState(Response):
 
 
 class WorkInProgress(Response):
-    """Counts of the last sweep: the values of the gauges, even if no metrics are exported."""
+    """The sweeper's last complete count of active jobs, which takes one or several sweeps. These are the values of the
+    gauges, even if no metrics are exported."""
 
     active: dict[str, int]
     """Number of jobs that have not ended, by status. A status without jobs is absent."""
@@ -77,7 +78,8 @@ class SweeperState(Response):
     late: bool
     """`true` if the last sweep was over five minutes ago. Jobs continue, but lost messages are not detected."""
     work: WorkInProgress | None
-    """Counts of the last sweep. Null before the first sweep, or if the caller does not see all tenants."""
+    """The sweeper's last complete count of active jobs. Null before the first sweep, or if the caller does not see all
+    tenants."""
 
 
 class SettingNotRead(Response):

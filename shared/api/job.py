@@ -265,8 +265,8 @@ class JobLine(Response):
     current_step_id: str | None
     """Id of the step in progress or, before the start, of the first step. Null if the job has ended."""
     seq: int
-    """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep (one
-    minute) old."""
+    """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one minute old, or
+    several minutes if many jobs are active."""
     labels: dict[str, str]
     created_at: Instant
     completed_at: Instant | None

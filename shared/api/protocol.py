@@ -74,8 +74,8 @@ class ProtocolVersion(Response):
     first_loaded_at: Instant | None
     """Time when the app first loaded the version. Null if not recorded yet."""
     jobs: int | None
-    """Number of jobs that have not ended, as of `counted_at`. Null if no sweep counted the jobs yet, or if the caller
-    does not see all tenants."""
+    """Number of jobs that have not ended, by the sweeper's last complete count. Null before the first sweep, or if the
+    caller does not see all tenants."""
     protocol: Protocol
 
 
@@ -85,7 +85,7 @@ class ProtocolVersions(Response):
     protocol_id: str
     request_type: str
     counted_at: Instant | None
-    """End of the sweep that counted the jobs. Null if `jobs` is null."""
+    """End of the last sweep. If many jobs are active, `jobs` is from some sweeps earlier. Null if `jobs` is null."""
     versions: list[ProtocolVersion]
 
 

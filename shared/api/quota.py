@@ -44,7 +44,7 @@ class QuotaRule(Response):
     max_active: int | None = None
     """Maximum active jobs."""
     max_per_hour: int | None = None
-    """Maximum starts per hour."""
+    """Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start."""
     burst: int | None = None
     """Maximum starts at the same time."""
     max_staged: int | None = None
@@ -149,10 +149,10 @@ class Quota(Response):
     """Time when the rate allows the next start. Null for tenant `*`, if a job can start now, or if no rate is in
     effect."""
     shares: list[QuotaShare] | None
-    """Share of each tenant or, for a caller of one tenant, the share of this tenant. Null for a tenant's quota, for
-    limits for every tenant, and for a service or lane."""
+    """Share of each tenant with jobs or, for a caller of one tenant, the share of this tenant. Null for a tenant's
+    quota, for limits for every tenant, and for a service or lane."""
     oldest_wait_at: Instant | None
-    """Time when the first job of the waiting queue started to wait."""
+    """Creation time of the first job in the waiting queue. Null if no job waits."""
     links: QuotaLinks
 
 
@@ -222,7 +222,7 @@ class WaitingJob(Response):
 
 
 class WaitingPage(Response):
-    """First 1,000 jobs that wait for a quota, in the order of admission."""
+    """First 1,000 jobs that wait for a quota, by position."""
 
     waiting: list[WaitingJob]
     total: int

@@ -66,7 +66,7 @@ class RuleChange(RequestBody):
     max_active: _Number | None = None
     """Maximum active jobs."""
     max_per_hour: _Number | None = None
-    """Maximum starts per hour."""
+    """Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start."""
     burst: _Number | None = None
     """Maximum starts at the same time. Default: the starts of one minute. Only with `max_per_hour`."""
     max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(to_integer)] | None = None
@@ -125,6 +125,6 @@ class Slowdown(Resume):
     """Quota to throttle, and the reason."""
 
     max_per_hour: _Number
-    """Maximum starts per hour. The lower of this rate and the rate of the quota's limits is in effect."""
+    """Rate in starts per hour. The lower of this rate and the rate of the quota's limits is in effect."""
     until: _Until | None = None
     """End of the throttle, at most 2200-01-01. Default: until a resume."""

@@ -180,8 +180,8 @@ class ProblemCode(StrEnum):
     SERVICE_GONE = (
         "SERVICE_GONE",
         409,
-        "No service in the bus topology receives the `step_type` of a step of the job. An operator must add the "
-        "service again.",
+        "In the bus topology, the service of a step of the job is missing or receives another `step_type`. An operator "
+        "must add the service again.",
     )
     SINCE_INVALID = (
         "SINCE_INVALID",
