@@ -34,8 +34,8 @@ _MAX_NAME = 512
     summary="Get the overview",
     description="Returns the problems, worst first, and counts of jobs, lanes, services, quotas and the last hour. "
     "Counts of all tenants are one minute old, or several minutes if many jobs are active. The counts of one tenant's "
-    "jobs and quotas are current.\n\nThe overview of one tenant has only the counts and problems of that tenant, and the problems of "
-    "dependencies, services and the sweeper.",
+    "jobs and quotas are current.\n\nThe overview of one tenant has only the counts and problems of that tenant, and "
+    "the problems of dependencies, services and the sweeper.",
     parameters=(
         Parameter(
             name="tenant",

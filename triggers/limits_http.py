@@ -82,8 +82,8 @@ async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, b
     "throttle",
     Slowdown,
     "Throttle a quota",
-    "Limits job starts to the rate `max_per_hour`, until the time in `until` or until a resume. The lower of this rate and the "
-    "rate of the quota's limits is in effect. A service or lane cannot be throttled.",
+    "Limits job starts to the rate `max_per_hour`, until the time in `until` or until a resume. The lower of this rate "
+    "and the rate of the quota's limits is in effect. A service or lane cannot be throttled.",
 )
 async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Slowdown)
