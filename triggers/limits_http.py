@@ -94,7 +94,8 @@ async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate
     "resume",
     Resume,
     "Resume a quota",
-    "Ends the hold and the throttle. LUCIUS then admits waiting jobs in the order of the waiting queue.",
+    "Ends the hold and the throttle. A caller of one tenant ends only holds and throttles that callers of the tenant "
+    "set. LUCIUS then admits waiting jobs in the order of the waiting queue.",
 )
 async def _resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     return await quotas.resume(context, orchestrations, gate, by)

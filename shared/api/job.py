@@ -113,7 +113,7 @@ class Step(Response):
     """Source of the mode: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG."""
     decision_reason: str
     attempt_no: Annotated[int, Field(ge=0)]
-    """Number of the current attempt, from 1. 0 if the step was never dispatched."""
+    """Number of the current attempt, from 1. 0 before the first attempt in this job."""
     max_attempts: Annotated[int, Field(ge=1)]
     lease_digest: LeaseDigest
     lease_expires_at: Instant | None
@@ -263,7 +263,7 @@ class JobLine(Response):
     request_type: str
     status: JobStatusName
     current_step_id: str | None
-    """Id of the step in progress or, before the start, of the first step. Null if the job has ended."""
+    """Id of the step in progress or, before the start, of the first step to run. Null if the job has ended."""
     seq: int
     """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one minute old, or
     several minutes if many jobs are active."""

@@ -118,7 +118,7 @@ class Pause(Resume):
     """Quota to hold, and the reason."""
 
     until: _Until | None = None
-    """End of the hold, at most 2200-01-01. Default: until a resume."""
+    """End of the hold, in the future and at most 2200-01-01. Default: until a resume."""
 
 
 class Slowdown(Resume):
@@ -127,4 +127,4 @@ class Slowdown(Resume):
     max_per_hour: _Number
     """Rate in starts per hour. The lower of this rate and the rate of the quota's limits is in effect."""
     until: _Until | None = None
-    """End of the throttle, at most 2200-01-01. Default: until a resume."""
+    """End of the throttle, in the future and at most 2200-01-01. Default: until a resume."""

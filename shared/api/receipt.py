@@ -23,7 +23,7 @@ class Spent(Response):
     ack_s: float
     """Seconds in which a sent directive had no ACK."""
     service_s: float
-    """Seconds between a service's ACK and its RESULT."""
+    """Seconds from a service's ACK to its RESULT, or to the end of an attempt without a RESULT."""
     backoff_s: float
     """Seconds of backoff before a retry."""
     gated_s: float = 0.0
