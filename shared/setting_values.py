@@ -152,7 +152,10 @@ def days_from(least: float) -> Callable[[str], float]:
 
 def lifetime(value: str) -> timedelta | None:
     """Parses a number of days. Returns None, which means unlimited, for 0."""
-    return None if value.strip() == "0" else timedelta(days=days(value))
+    if value.strip() == "0":
+        return None
+    _numbers(value, "must be a number of days above 0, or 0 for unlimited", most=1)
+    return timedelta(days=days(value))
 
 
 def backoffs(value: str) -> tuple[float, ...]:

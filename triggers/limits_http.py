@@ -124,6 +124,6 @@ async def _gate(request: Request, context: Context, body: Resume) -> Gate:
         return _find_over_all(request, context, f"type:{body.job_type}")
     if normalise(tenant) == EVERY:
         raise QuotaInvalid(
-            ("tenant", "`*` is not allowed; name one tenant, because a hold or throttle belongs to one tenant")
+            ("tenant", "`*` is not allowed; name one tenant, or use `name` for a quota over all tenants")
         )
     return await find_gate(context, tenant, **names)

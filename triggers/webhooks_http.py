@@ -326,6 +326,6 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
             ("filter.labels", f"has more than {MAX_VALUE_BYTES:,} bytes and matches no event; shorten the labels")
         )
     if wrong:
-        detail = "the filter matches no event; see errors"
+        detail = "a value of the filter matches no event; see errors"
         raise RequestError(ProblemCode.HOOK_INVALID, detail, errors=tuple(wrong))
     return HookFilter(types=frozenset(body.types), job_types=frozenset(body.job_types), labels=dict(body.labels))

@@ -42,8 +42,8 @@ function words(error) {
     401: ["Sign in to see this page", "The app needs a valid access token."],
     403: ["Your token does not allow this request", "Request the missing scope from an operator, or choose another tenant."],
     404: ["Not found", "The item does not exist, was deleted after its retention, or belongs to another tenant. A code that ends in _OFF names a disabled feature."],
-    429: ["Too many requests", later],
-    503: ["Temporarily unavailable", `The storage or the app is busy. ${later}`],
+    429: ["Limit reached", later],
+    503: ["Temporarily unavailable", `The app or one of its dependencies is busy or unavailable. ${later}`],
   };
   return known[error.status] ?? ["The request failed", "See the error code."];
 }

@@ -6,7 +6,7 @@ import { useKeys } from "./keys.js";
 import { go, route, tenant } from "./route.js";
 
 const WHOLE_ID = /^job_[0-9a-f]{32}$/;
-/** Matches the start of an id, as in `lucius`, with at least four characters after the `_`. The search covers the newest 1,000 jobs. */
+/** Matches the start of an id, as the command `lucius` does, with at least four characters after the `_`. The search covers the newest 1,000 jobs. */
 const FIRST_CHARACTERS = /^job_[0-9a-f]{4,31}$/;
 const MAX_JOBS = 1000;
 const MAX_NAMED = 4;

@@ -39,7 +39,7 @@ export const may = (call) => !token.value || (scopes.value.has(call.scope) && (!
 /** Returns true if the caller can change the jobs of every tenant. */
 export const operatesAll = computed(() => !token.value || overAll("operate"));
 
-/** Returns the tenant of the token, or "" for a caller of all tenants. */
+/** Returns the tenant of the token, or "" for a caller of all tenants or without a token. */
 export const ownTenant = computed(() => (!token.value || overAll("read") ? "" : tenantOfToken.value));
 
 export const subject = computed(() => claims.value.preferred_username ?? claims.value.azp ?? claims.value.sub ?? "");

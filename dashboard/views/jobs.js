@@ -65,7 +65,7 @@ function useJobs(values, key) {
 
 const reasons = new Map();
 
-/** Shows the reason of a waiting job: first a text by state, later the API's text up to the first semicolon. */
+/** Shows the reason for the state of a job that has not ended: first a text by state, later the API's text up to the first semicolon. */
 function Why({ job }) {
   const key = `${job.jobId}:${job.seq}`;
   const [, redraw] = useState(0);

@@ -149,7 +149,7 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
     if not isinstance(claimed, str) or not claimed.strip() or len(claimed) > _MAX_SUBJECT:
         raise TokenInvalid(f"claim {claim} of the token must be non-blank text of at most {_MAX_SUBJECT} characters")
     if not all(map(is_text, claimed)):
-        raise TokenInvalid(f"claim {claim} of the token must be plain text")
+        raise TokenInvalid(f"claim {claim} of the token must not have control or invisible characters")
     return claimed
 
 

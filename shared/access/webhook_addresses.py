@@ -113,8 +113,8 @@ class AddressPolicy:
         if self._is_listed(target):
             if literal is not None and not _allowed_if_listed(literal):
                 raise HookUrlRefused(
-                    "has a link-local, multicast, unspecified or reserved address, or an address of Azure itself, "
-                    "which LUCIUS_WEBHOOK_HOSTS cannot allow"
+                    "has an address that LUCIUS_WEBHOOK_HOSTS cannot allow: link-local, site-local, multicast, "
+                    "unspecified, of Azure itself, or for protocols or IPv4 translation"
                 )
             return target
         if target.scheme != "https":

@@ -58,4 +58,4 @@ class AppConfigurationStore:
 
 
 def _away(error: Exception) -> ConfigurationUnavailable:
-    return ConfigurationUnavailable(f"App Configuration does not respond: {type(error).__name__}")
+    return ConfigurationUnavailable(f"a call to App Configuration failed: {type(error).__name__}")

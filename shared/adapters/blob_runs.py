@@ -120,4 +120,4 @@ def _unavailable() -> Iterator[None]:
     except ResourceNotFoundError:
         raise
     except AzureError as error:
-        raise RunsUnavailable(f"the storage of runs does not respond: {type(error).__name__}") from error
+        raise RunsUnavailable(f"a call to the storage of runs failed: {type(error).__name__}") from error

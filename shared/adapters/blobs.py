@@ -86,7 +86,7 @@ class BlobTexts:
             client = self._service.get_blob_client(self._container, name)
             await client.upload_blob(content, overwrite=True)
         except AzureError as error:
-            raise LedgerUnavailable(f"the blob storage does not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"a call to the blob storage failed: {type(error).__name__}") from error
 
     async def get(self, name: str) -> str:
         return (await self.get_bytes(name)).decode("utf-8")
@@ -98,7 +98,7 @@ class BlobTexts:
         except ResourceNotFoundError as error:
             raise DataLost(name) from error
         except AzureError as error:
-            raise LedgerUnavailable(f"the blob storage does not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"a call to the blob storage failed: {type(error).__name__}") from error
 
     async def folders(self) -> list[str]:
         """Returns the first segment of the blobs' names, without duplicates, in order. Raises LedgerUnavailable."""
@@ -107,7 +107,7 @@ class BlobTexts:
             container = self._service.get_container_client(self._container)
             return [each.name.rstrip("/") async for each in container.walk_blobs(delimiter="/")]
         except AzureError as error:
-            raise LedgerUnavailable(f"the blobs do not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"a call to the blob storage failed: {type(error).__name__}") from error
 
     async def read(self, name: str, limit: int) -> bytes:
         try:
@@ -116,7 +116,7 @@ class BlobTexts:
         except ResourceNotFoundError as error:
             raise DataLost(name) from error
         except AzureError as error:
-            raise LedgerUnavailable(f"the archive does not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"a call to the archive failed: {type(error).__name__}") from error
 
     async def remove(self, prefix: str, *, limit: int | None = None) -> bool:
         removed = 0
@@ -130,7 +130,7 @@ class BlobTexts:
                 if removed == limit:
                     return True
         except AzureError as error:
-            raise LedgerUnavailable(f"the blob storage does not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"a call to the blob storage failed: {type(error).__name__}") from error
         return False
 
     async def check(self) -> None:
@@ -141,7 +141,7 @@ class BlobTexts:
         try:
             await self._service.get_container_client(self._container).exists()
         except AzureError as error:
-            raise LedgerUnavailable(f"the blobs do not respond: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"a call to the blob storage failed: {type(error).__name__}") from error
 
     async def close(self) -> None:
         await self._service.close()

@@ -46,7 +46,7 @@ class DurableOrchestrations:
             async with time_limit(ENGINE_CALL_S):
                 status = await self._client.get_status(instance_id)
         except Exception as error:
-            raise OrchestrationUnavailable(f"the durable client does not respond: {type(error).__name__}") from error
+            raise OrchestrationUnavailable(f"a call to the durable client failed: {type(error).__name__}") from error
         if not status or status.runtime_status is None:
             return Instance(InstanceState.NOT_FOUND)
         ended = status.runtime_status.name in _ENDED

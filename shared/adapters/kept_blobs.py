@@ -71,7 +71,7 @@ class KeptBlobs:
 
 
 def _unavailable(error: AzureError) -> LedgerUnavailable:
-    return LedgerUnavailable(f"the container {CONTAINER} does not respond: {type(error).__name__}")
+    return LedgerUnavailable(f"a call to the container {CONTAINER} failed: {type(error).__name__}")
 
 
 class KeptInMemory:

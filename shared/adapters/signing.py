@@ -149,7 +149,7 @@ class KeyVaultSigner:
                     raise KeyUnavailable(f"Key Vault returned {answer.status}")
                 return json.loads(content)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AzureError) as error:
-            raise KeyUnavailable(f"Key Vault does not respond: {type(error).__name__}") from error
+            raise KeyUnavailable(f"a call to Key Vault failed: {type(error).__name__}") from error
 
 
 def _decode(text: str) -> bytes:

@@ -210,7 +210,7 @@ def _rules(schema: Any) -> Any:
 def _find_schema(source: str, step: StepDefinition, schemas: Mapping[str, Any]) -> Any:
     schema = schemas.get(step.payload_schema or "")
     if schema is None:
-        raise ProtocolError(f"{source}: step {step.step_id}: file not found: {step.payload_schema}")
+        raise ProtocolError(f"{source}: step {step.step_id}: payload schema not found: {step.payload_schema}")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as wrong:

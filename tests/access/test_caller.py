@@ -158,7 +158,7 @@ def test_a_token_without_a_plain_tenant_reaches_nothing(claimed: object) -> None
     """Missing, of another form, or text that is another tenant's in some spelling: refused for every request."""
     with pytest.raises(TenantMissing) as refused:
         caller(tenant_id=claimed)
-    assert "claim tenant_id must be plain text" in str(refused.value)
+    assert "claim tenant_id must name a tenant" in str(refused.value)
 
 
 def test_other_scripts_are_tenants_of_their_own() -> None:

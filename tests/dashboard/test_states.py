@@ -58,7 +58,7 @@ def test_a_refusal_has_detail_code_and_retry(screens: Screens, scene: Scene) -> 
     page.route("**/v1/jobs?**", answer(429, "LIMIT_REACHED", **{"Retry-After": "7"}))
     page.get_by_role("link", name="Jobs").click()
     alert = page.get_by_role("alert")
-    for text in ("Too many requests", "the detail of LIMIT_REACHED", "7 seconds", "corr-1"):
+    for text in ("Limit reached", "the detail of LIMIT_REACHED", "7 seconds", "corr-1"):
         expect(alert).to_contain_text(text)
     page.unroute("**/v1/jobs?**")
     page.route("**/v1/jobs?**", answer(503, "LEDGER_UNAVAILABLE"))

@@ -59,7 +59,7 @@ def test_a_protocol_comes_changes_breaks_and_outlives_its_store(tmp_path: Path) 
     stack = running_stack.start(tmp_path / "data", "--without-services", environment=environment)
     try:
         assert "OCR_EMBEDDING_SIS" in shown(stack)  # the store is away: the packaged files
-        assert "App Configuration does not respond" in health(stack)["problems"][0]
+        assert "a call to App Configuration failed" in health(stack)["problems"][0]
         write(file, values(1))
         with serving(file, port):
             until(lambda: shown(stack) == {"STRICT_OCR": 1}, "the store's protocol did not come")

@@ -226,7 +226,7 @@ async def test_tables_that_are_down_are_the_problem(world: World, monkeypatch: p
     world.clock.advance(90)
     status, found = await answer_of(world, ANYONE)
     assert (status, found["health"]["level"]) == (200, "critical")
-    assert found["health"]["sentence"] == "tables: no response for 0 seconds (no response within 3 s)."
+    assert found["health"]["sentence"] == "tables: down for 0 seconds (no response within 3 s)."
     assert found["health"]["command"] == "lucius health"
 
 

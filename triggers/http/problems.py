@@ -71,9 +71,9 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     errors.Contended: _unavailable(),
     errors.CreationWithdrawn: _unavailable(),
     # nothing of the transaction was written
-    **dict.fromkeys(_LOST_RACES, _unavailable("another request changed the same rows; repeat the request")),
+    **dict.fromkeys(_LOST_RACES, _unavailable("another request or process changed the same rows; repeat the request")),
     errors.Transient: _unavailable(
-        "the storage, Service Bus or another backend does not respond; repeat the request after 5 seconds"
+        "the storage, Service Bus or another backend is unavailable; repeat the request after 5 seconds"
     ),
     Exception: _fault(ProblemCode.INTERNAL, "internal error; report the correlation_id"),
 }

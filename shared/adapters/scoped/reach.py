@@ -71,7 +71,7 @@ class Reach:
 def check_seen(allowed: bool) -> None:
     if not allowed:
         # a bug: each request must read a job before its use
-        raise PermissionError("the job belongs to another tenant")
+        raise PermissionError("the row belongs to another tenant")
 
 
 def _check_move(*, may_move: bool, may_see: bool) -> None:

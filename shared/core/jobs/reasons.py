@@ -38,7 +38,8 @@ class Reason(StrEnum):
     TIME_EXCEEDED = (
         "TIME_EXCEEDED",
         "the job or a step exceeded its time limit, or the job did not start before `expires_at`",
-        "run `lucius job show ID` to find the step, check the service of the step, and redrive the job",
+        "run `lucius job show ID`. If a step started, check the service of the step. If no step started, check the "
+        "job's quotas and dependencies. Then redrive the job",
     )
     ORCHESTRATION_FAILED = (
         "ORCHESTRATION_FAILED",
@@ -63,7 +64,7 @@ class Reason(StrEnum):
     )
     WITHDRAWN = (
         "WITHDRAWN",
-        "the process stopped before it finished the creation of the job",
+        "the creation of the job did not finish in time, for example because the process stopped",
         "submit the request again",
     )
 

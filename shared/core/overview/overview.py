@@ -161,8 +161,8 @@ def _find_unreachable(overview: Overview) -> Iterator[HealthProblem]:
     for down in overview.down:
         yield HealthProblem(
             level=Level.CRITICAL,
-            sentence=f"{down.name}: no response for {age(overview.at, down.since)} ({down.reason}).",
-            consequence="Jobs that need the dependency stop until it responds.",
+            sentence=f"{down.name}: down for {age(overview.at, down.since)} ({down.reason}).",
+            consequence="Jobs that need the dependency stop until the dependency works again.",
             since=down.since,
             kind=SubjectKind.DEPENDENCY,
             subject=down.name,

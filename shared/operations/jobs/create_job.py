@@ -114,7 +114,8 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
         wrong.append(
             (
                 "tenant_id",
-                f"must have at most {MAX_KEY} characters as a key, not {long}; use a shorter name with letters a-z",
+                f"must have at most {MAX_KEY} characters when encoded as a storage key, not {long}; use a shorter name "
+                "with letters a-z",
             )
         )
     wrong += protocol.payload_errors(envelope.payload)

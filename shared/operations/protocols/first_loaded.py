@@ -66,10 +66,10 @@ class FirstLoaded:
                 found.append(each)
                 continue
             name, version = each.key
-            effect = "which stay in effect" if known is not None else "which this release cannot load"
+            effect = "which stays in effect" if known is not None else "which this release cannot load"
             refused[each.key] = (
-                f"protocol {name} version {version} has other steps than the first loaded steps, {effect}; "
-                "raise `version`"
+                f"protocol {name} version {version} differs from its first loaded definition, {effect}, in the job type, "
+                "steps, parallel groups or payload schemas; raise `version`"
             )
             if known is not None:
                 ramp = {"ramp_percent": each.definition.ramp_percent}

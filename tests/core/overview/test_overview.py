@@ -43,7 +43,7 @@ def ended(**statuses: int) -> MinuteCounts:
         (
             {"down": [Down(name="servicebus", reason="no response", since=NOW - timedelta(seconds=61))]},
             Level.CRITICAL,
-            "servicebus: no response for 1 minute (no response).",
+            "servicebus: down for 1 minute (no response).",
             "lucius health",
         ),
         (

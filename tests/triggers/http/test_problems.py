@@ -68,7 +68,7 @@ ROWS = (
         "SCOPE_MISSING",
         {"WWW-Authenticate": 'Bearer realm="lucius", error="insufficient_scope", scope="orch:read"'},
     ),
-    Row(refusals.TenantMissing("claim tenant_id must be plain text"), 403, "TENANT_MISSING"),
+    Row(refusals.TenantMissing("claim tenant_id must name a tenant"), 403, "TENANT_MISSING"),
     Row(refusals.TenantForbidden(), 403, "TENANT_FORBIDDEN"),
     Row(refusals.NotYourAttempt("jobId"), 403, "NOT_YOUR_ATTEMPT"),
     Row(refusals.JobNotFound("job_1"), 404, "JOB_NOT_FOUND"),
