@@ -113,7 +113,9 @@ def is_text(char: str) -> bool:
 def _check_plain(claimed: object, claim: str) -> str:
     if (tenant := plain_tenant(claimed)) is None:
         reserved = " ".join(RESERVED_TENANTS)
-        raise TenantMissing(f"claim {claim} must name a tenant in 1 to {_MAX_TENANT} visible characters (NFKC), not one of {reserved}")
+        raise TenantMissing(
+            f"claim {claim} must name a tenant in 1 to {_MAX_TENANT} visible characters (NFKC), not one of {reserved}"
+        )
     return tenant
 
 

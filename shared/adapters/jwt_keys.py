@@ -20,7 +20,7 @@ from shared.time_limits import KEYS_CALL_S
 REFRESH_S = 3600.0
 #: seconds for which the last keys stay valid while the issuer does not respond
 STALE_S = 24 * 3600.0
-#: minimum seconds between two fetches for unknown key ids, so that invalid ids cause no requests to the issuer
+#: minimum seconds between two fetches once there are keys, so that invalid key ids cause few requests to the issuer
 COOLDOWN_S = 30.0
 #: minimum seconds between two fetches while there is no key
 RETRY_S = 5.0

@@ -214,8 +214,10 @@ class Envelope(BaseModel):
     ] = Field(default_factory=dict)
     """Labels, for filters of lists, events and webhooks."""
     requested_by: Annotated[TextLine, Field(max_length=256)] | None = None
+    """Requester, in the caller's words. If the API requires tokens, the actor of the token replaces the value."""
     source: Annotated[TextLine, Field(max_length=256)] | None = None
-    """Source of the request, in the caller's words."""
+    """Source of the request, in the caller's words. If `LUCIUS_AUTH_SOURCE_CLAIM` names a claim of the token, the claim
+    replaces the value."""
 
     @field_validator("schema_version")
     @classmethod

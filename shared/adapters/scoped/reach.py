@@ -70,7 +70,7 @@ class Reach:
 
 def check_seen(allowed: bool) -> None:
     if not allowed:
-        # a bug: each request must read a job before its use
+        # a bug: a request must not use rows that its caller cannot see
         raise PermissionError("the row belongs to another tenant")
 
 

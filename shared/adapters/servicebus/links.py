@@ -14,7 +14,7 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.errors import BusUnavailable, Interrupted
 from shared.time_limits import time_limit
 
-#: errors of a call while the bus is unreachable. TimeoutError is an OSError. The SDK raises AttributeError on a link
+#: errors of a failed call to the bus. TimeoutError is an OSError. The SDK raises AttributeError on a link
 #: that the bus closed while idle (https://github.com/Azure/azure-sdk-for-python/issues/48921)
 BUS_FAULTS = (ServiceBusError, OSError, ValueError, AttributeError, Interrupted)
 _CLOSE_S = 5.0

@@ -87,7 +87,8 @@ class Restore:
                     await unpack(self._files, part)
         except DataLost as lost:
             raise ExportUnfit(
-                f"export {name} does not exist, or lacks a part: {lost}; restore another export (`list` shows the exports)"
+                f"export {name} does not exist, or lacks a part: {lost}; restore another export (`list` shows the "
+                "exports)"
             ) from lost
         return manifest
 
@@ -103,8 +104,8 @@ class Restore:
                 if role == "tenants" and (row["PartitionKey"], row["RowKey"]) == _SCHEMA:
                     continue
                 raise ExportUnfit(
-                    f"the table of LUCIUS_{role.upper()}_TABLE is not empty; stop the app and delete the tables, or set "
-                    "new names in LUCIUS_*_TABLE"
+                    f"the table of LUCIUS_{role.upper()}_TABLE is not empty; stop the app and delete the tables, or "
+                    "set new names in LUCIUS_*_TABLE"
                 )
         await tenants.write(put_row({**row_at(*_SCHEMA), "version": 0, "restores": manifest.name}))
 

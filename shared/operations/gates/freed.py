@@ -123,7 +123,10 @@ def log_opened_breakers(opened: Iterable[GateState]) -> None:
     the opening.
     """
     for state in opened:
-        reason = f"{state.gate.display_name}: {'{} of {} jobs failed'.format(*state.breaker.opened_by)}" if state.breaker else None
+        reason = None
+        if state.breaker is not None:
+            bad, calls = state.breaker.opened_by
+            reason = f"{state.gate.display_name}: {bad} of {calls} jobs failed"
         telemetry.warn("BREAKER_OPENED", tenant_id=state.gate.tenant, gate=state.gate.id, reason=reason)
 
 

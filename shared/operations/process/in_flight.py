@@ -21,7 +21,7 @@ class InFlightCount:
     """The number of directives on a lane, of one service or of all."""
 
     read_at: datetime
-    #: number from the bus; None if it did not respond
+    #: number from the bus; None if the read failed
     counted: int | None
     #: directives that this process sent since, which the bus possibly has not counted
     passed: int = 0

@@ -68,8 +68,8 @@ class FirstLoaded:
             name, version = each.key
             effect = "which stays in effect" if known is not None else "which this release cannot load"
             refused[each.key] = (
-                f"protocol {name} version {version} differs from its first loaded definition, {effect}, in the job type, "
-                "steps, parallel groups or payload schemas; raise `version`"
+                f"protocol {name} version {version} differs from its first loaded definition, {effect}, in the job "
+                "type, steps, parallel groups or payload schemas; raise `version`"
             )
             if known is not None:
                 ramp = {"ramp_percent": each.definition.ramp_percent}

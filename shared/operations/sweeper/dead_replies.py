@@ -23,7 +23,7 @@ class Drained:
     """The dead-lettered replies that were applied, or with `dry_run`, those that were found."""
 
     replies: int = 0
-    #: lanes that may still have dead letters: the bus did not respond, or a limit was reached
+    #: lanes that may still have dead letters: a call to the bus failed, or a limit was reached
     unfinished: set[int] = field(default_factory=set)
     #: jobs whose replies could not be accepted now and are still there
     unheard: set[str] = field(default_factory=set)
@@ -61,7 +61,7 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
                     if not await context.bus.dead_replies.drain(lane, take):
                         drained.unfinished |= lanes_of(lane)
                     if left:
-                        telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="not received now")
+                        telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="could not be applied now")
             except Exception as fault:
                 drained.unfinished |= lanes_of(lane)
                 telemetry.record_fault(fault, "DEAD_REPLIES_UNFINISHED", lane=lane)
@@ -93,7 +93,7 @@ async def _take(context: Context, orchestrations: Orchestrations, reply: DeadRep
     except Transient:
         raise
     except Exception as bug:
-        # the app has failed at this message ten times already; it must not stop every sweep
+        # the app has failed at most dead letters ten times already; one must not stop every sweep
         await quarantine(context, message, "FAILED", f"{type(bug).__name__}: {bug}")
 
 

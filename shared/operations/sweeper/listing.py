@@ -34,7 +34,7 @@ from shared.ports.sweeps import Backlog, Survey, TenantCounts, WorkCounts, earli
 
 #: maximum rows of a query, and jobs between two checks of the time
 _PAGE, _ROUND = 1000, 256
-#: maximum calls of one sweep without a response of the store; one more ends this part of the survey
+#: maximum transient faults of one sweep; one more ends this part of the survey
 _MAX_UNANSWERED = 16
 #: states before a service has acknowledged the job
 _UNBEGUN = (JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
@@ -71,7 +71,7 @@ class Found:
     tenants: list[Surveyed] = field(default_factory=list)
     #: tenants (None) and rows, by key, that were skipped, each with its fault
     unread: list[tuple[str, str | None, Exception]] = field(default_factory=list)
-    #: set if the store did not respond, which ended this part of the survey early
+    #: set after too many transient faults, which ended this part of the survey early
     fault: Transient | None = None
 
 

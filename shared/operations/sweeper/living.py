@@ -27,7 +27,7 @@ async def survey_living(one: Pass, is_over: IsOver) -> None:
     one.position, one.untaken = replace(one.position, survey=found.survey), found.untaken
     if found.survey.after is None:
         left_out = sum(row is None for _, row, _ in found.unread)
-        # if the store does not respond, the last counts are better
+        # without the jobs of many tenants, the last counts are better
         one.counts = found.survey.counts if 2 * left_out <= len(found.tenants) else None
         one.position = replace(one.position, survey=Survey(whole_at=found.survey.whole_at))
     # the lost row may have been the one that an admission waited for

@@ -143,7 +143,8 @@ async def test_a_tenant_that_is_too_long_as_a_key_is_refused_with_its_reason(wor
     with pytest.raises(RequestInvalid) as refused:
         await create(world, tenant_id="ß" * 86)
     [(path, why)] = refused.value.errors
-    assert (path, "must have at most 512 characters when encoded as a storage key, not 516" in why) == ("tenant_id", True)
+    assert path == "tenant_id"
+    assert "must have at most 512 characters when encoded as a storage key, not 516" in why
 
 
 def ramped(percent: float | None) -> Registry:
