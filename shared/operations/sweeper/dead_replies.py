@@ -61,7 +61,7 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
                     if not await context.bus.dead_replies.drain(lane, take):
                         drained.unfinished |= lanes_of(lane)
                     if left:
-                        telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="could not be applied now")
+                        telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="not applied now")
             except Exception as fault:
                 drained.unfinished |= lanes_of(lane)
                 telemetry.record_fault(fault, "DEAD_REPLIES_UNFINISHED", lane=lane)
