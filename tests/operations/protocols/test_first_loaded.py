@@ -97,7 +97,7 @@ async def test_a_deployment_with_other_steps_is_refused(caplog: pytest.LogCaptur
     await later.refresh()
     assert (kept.digest, kept.schemas, rows.reads) == (first.digest, first.schemas, 2)
     [problem] = later.state()["problems"]
-    assert problem.startswith("protocol ocr version 1 has other steps")
+    assert problem.startswith("protocol ocr version 1 differs from its first loaded definition")
     [line] = [json.loads(each.getMessage()) for each in caplog.records if "PROTOCOL_VERSION" in each.getMessage()]
     assert (line["event"], line["reason"], line["version"]) == ("PROTOCOL_VERSION_REFUSED", "VERSION_CHANGED", 1)
     [raised] = await loaded(catalog(rows, clock, protocol(2, **OTHER)))
