@@ -195,7 +195,7 @@ class ComparedStep(Message):
     outcome: Annotated[
         Literal["SAME", "DIFFERENT", "INPUT_CHANGED", "NOT_COMPARABLE", "PENDING"],
         Field(
-            description="Result of the comparison.\n\n- SAME: equal inputs and outputs.\n- DIFFERENT: equal inputs, other outputs.\n- INPUT_CHANGED: the step read other inputs, so its outputs prove nothing about the service.\n- NOT_COMPARABLE: `why` has the reason.\n- PENDING: the step has not ended."
+            description="Result of the comparison.\n\n- SAME: equal inputs and outputs.\n- DIFFERENT: equal inputs, other outputs.\n- INPUT_CHANGED: the step read other inputs, so its outputs prove nothing about the service.\n- NOT_COMPARABLE: `why` has the reason.\n- PENDING: the replay has not ended, and the step has not succeeded."
         ),
     ]
     why: Annotated[str | None, Field(description="NOT_COMPARABLE only. The reason.")]
@@ -283,11 +283,14 @@ class Delivery(Message):
     ]
     ended_at: AwareDatetime | None
     tried_at: AwareDatetime | None
-    status: Annotated[int | None, Field(description="HTTP status of the last attempt. Null if there was no response.")]
+    status: Annotated[
+        int | None,
+        Field(description="HTTP status of the last attempt. Null if `error` is set, or before the first attempt."),
+    ]
     error: Annotated[
         str | None,
         Field(
-            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt.\n\nReasons without an attempt:\n\n- `KEY_GONE`: the key of the secret no longer exists.\n- `JOB_GONE`: the job of the callback URL is archived or erased.\n- `EXPIRED`: the event is deleted."
+            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt.\n\nReasons for which LUCIUS sent no request:\n\n- `KEY_GONE`: the key of the secret no longer exists.\n- `JOB_GONE`: the job of the callback URL is archived or erased.\n- `EXPIRED`: the event is deleted."
         ),
     ]
     took_ms: int | None
@@ -308,7 +311,7 @@ class DependencyState(Message):
     """
 
     status: Literal["ok", "down"]
-    since: Annotated[AwareDatetime, Field(description="Time of the last change of `status`.")]
+    since: Annotated[AwareDatetime, Field(description="Time since which this process has found the same `status`.")]
     reason: Annotated[str | None, Field(description="Cause, if `status` is `down`.")] = None
 
 
@@ -341,7 +344,7 @@ class DryQuota(Message):
     verdict: Annotated[
         Literal["ADMITTED", "STAGED", "REFUSED"],
         Field(
-            description="ADMITTED: the quotas admit the job. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request. A\nduplicate or a conflict is always ADMITTED."
+            description="ADMITTED: the quotas admit the job. STAGED: the job waits for a quota. REFUSED: LUCIUS refuses the request.\n\nA duplicate or a conflict is always ADMITTED. A job with dependencies is ADMITTED or REFUSED, because LUCIUS checks\nits quotas after the dependencies have ended."
         ),
     ]
     limit: Annotated[
@@ -372,7 +375,8 @@ class DryRoute(Message):
 
 class DryRun(Message):
     """
-    Result of a dry run: every decision about the job request, without any write.
+    Result of a dry run: the decisions about the job request, without a new job. A dry run does not look up the
+    dependencies.
     """
 
     dryRun: Literal[True]
@@ -419,7 +423,7 @@ class Envelope(Message):
     payload: Annotated[
         dict[str, Any],
         Field(
-            description="Parameters of the steps, with one key per step. A protocol of one step also accepts the parameters without the\nkey."
+            description="Parameters of the steps, by step id. A step without required parameters can be omitted. A protocol of one step\nalso accepts the parameters without the step id."
         ),
     ]
     schema_version: Annotated[
@@ -477,8 +481,18 @@ class Envelope(Message):
     labels: Annotated[
         dict[str, str] | None, Field(description="Labels, for filters of lists, events and webhooks.")
     ] = None
-    requested_by: str | None = None
-    source: Annotated[str | None, Field(description="Source of the request, in the caller's words.")] = None
+    requested_by: Annotated[
+        str | None,
+        Field(
+            description="Requester, in the caller's words. If the API requires tokens, the actor of the token replaces the value."
+        ),
+    ] = None
+    source: Annotated[
+        str | None,
+        Field(
+            description="Source of the request, in the caller's words. If `LUCIUS_AUTH_SOURCE_CLAIM` names a claim of the token, the claim\nreplaces the value."
+        ),
+    ] = None
 
 
 class Event(Message):
@@ -635,7 +649,7 @@ class HookSecret(Message):
     failures: Annotated[
         int,
         Field(
-            description="Number of failed attempts since the last success, without 4xx responses other than 408, 425 and 429."
+            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. A success, a resume, a new URL or\nsuch a 4xx response to a probe sets the number to 0."
         ),
     ]
     failing_since: AwareDatetime | None
@@ -662,7 +676,7 @@ class HookTest(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt.\n\nReasons without an attempt:\n\n- `KEY_GONE`: the key of the secret no longer exists.\n- `JOB_GONE`: the job of the callback URL is archived or erased.\n- `EXPIRED`: the event is deleted."
+            description="Reason for the missing response of the last attempt: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Null if the endpoint responded, or before the first attempt.\n\nReasons for which LUCIUS sent no request:\n\n- `KEY_GONE`: the key of the secret no longer exists.\n- `JOB_GONE`: the job of the callback URL is archived or erased.\n- `EXPIRED`: the event is deleted."
         ),
     ]
     took_ms: int
@@ -743,9 +757,17 @@ class Operations(Message):
     """
 
     directives: Annotated[Operation, Field(description="Number of directives sent to the bus.")]
-    replies: Annotated[Operation, Field(description="Number of replies received from the bus or by callback.")]
+    replies: Annotated[
+        Operation,
+        Field(
+            description="Number of recorded replies from the bus or by callback. LUCIUS does not record a heartbeat that changes\nnothing."
+        ),
+    ]
     table_writes: Annotated[
-        Operation, Field(description="Number of committed transactions. Each transaction is one request.")
+        Operation,
+        Field(
+            description="Number of committed transactions, each of which is one request. Transactions that only extend a wait do not\ncount."
+        ),
     ]
     table_reads: Annotated[
         Operation,
@@ -781,13 +803,15 @@ class OverviewJobs(Message):
     ]
     counted_at: Annotated[
         AwareDatetime | None,
-        Field(description="End of the last sweep, which counted the jobs of all tenants. Null before the first sweep."),
+        Field(
+            description="End of the last sweep. If many jobs are active, the counts of all tenants are some sweeps older. Null before the\nfirst sweep."
+        ),
     ]
 
 
 class OverviewLane(Message):
     """
-    Directives of one lane that no service has acknowledged, as of the last sweep.
+    Directives of one lane that no service has acknowledged, by the sweeper's last complete count.
     """
 
     lane: int
@@ -877,13 +901,15 @@ class OverviewService(Message):
     ]
     waiting: Annotated[
         int | None,
-        Field(description="Number of directives that the service has not acknowledged, as of the last sweep."),
+        Field(
+            description="Number of directives that the service has not acknowledged, by the sweeper's last complete count."
+        ),
     ]
     oldest_seconds: float | None
     in_flight: Annotated[
         int | None,
         Field(
-            description="Number of attempts that the service has acknowledged and has not ended, as of the last sweep."
+            description="Number of attempts that the service has acknowledged and has not ended, by the sweeper's last complete\ncount."
         ),
     ]
     ack: Annotated[
@@ -939,7 +965,7 @@ class Problem(Message):
     errors: Annotated[
         list[FieldError],
         Field(
-            description="Errors in the request's content. Empty for other errors. If the request has more errors, `detail` has a note."
+            description="Errors in the request's content, at most 50. Empty for other errors. If there are more, `detail` has a note."
         ),
     ]
     correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
@@ -980,12 +1006,14 @@ class ProtocolSource(Message):
     source: Literal["files", "app-configuration"]
     read_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time of the last read of App Configuration. Null before the first read."),
+        Field(
+            description="Time of the last read of the values in App Configuration, which LUCIUS reads again after a change. Null before\nthe first read, and for `files`."
+        ),
     ] = None
     problems: Annotated[
         list[str] | None,
         Field(
-            description="Errors in the protocols of `source`. The last valid protocols stay in effect. Null for callers who do not see\nall tenants."
+            description="Errors in the protocols and modes of `source`, and the error of the last read if the read failed. The last valid\nvalues stay in effect. Null for callers who do not see all tenants, and for `files` without errors."
         ),
     ] = None
     versions: Annotated[
@@ -1077,10 +1105,17 @@ class QuotaBreaker(Message):
 
     state: Annotated[
         Literal["CLOSED", "OPEN", "HALF_OPEN"],
-        Field(description="CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: at most `allow` jobs are active."),
+        Field(
+            description="CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: jobs are admitted up to the limit in `allow`."
+        ),
     ]
     until: Annotated[AwareDatetime | None, Field(description="OPEN only. Time when the breaker becomes half-open.")]
-    allow: Annotated[int | None, Field(description="HALF_OPEN only. Maximum active jobs.")]
+    allow: Annotated[
+        int | None,
+        Field(
+            description="HALF_OPEN only. Maximum active jobs that were admitted since the breaker opened. Earlier jobs do not count."
+        ),
+    ]
     bad: Annotated[
         int,
         Field(
@@ -1184,12 +1219,17 @@ class QuotaRule(Message):
     """
 
     max_active: Annotated[int | None, Field(description="Maximum active jobs.")] = None
-    max_per_hour: Annotated[int | None, Field(description="Maximum starts per hour.")] = None
+    max_per_hour: Annotated[
+        int | None,
+        Field(description="Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start."),
+    ] = None
     burst: Annotated[int | None, Field(description="Maximum starts at the same time.")] = None
     max_staged: Annotated[int | None, Field(description="Maximum waiting jobs of the tenant.")] = None
     emergency_max_active: Annotated[
         int | None,
-        Field(description="Maximum active jobs of priority `emergency` that are exempt from every limit and rate."),
+        Field(
+            description="Maximum active jobs of priority `emergency`. If set, these jobs bypass `max_active` and rates, but not holds and\nopen circuit breakers."
+        ),
     ] = None
     weight: Annotated[
         int | None, Field(description="Weight of the tenant in allocations among tenants. Default 1.")
@@ -1263,7 +1303,7 @@ class Reference(Message):
     model_config = ConfigDict(
         extra="allow",
     )
-    uri: Annotated[str, Field(description="Absolute URI. The policy defines the allowed schemes and hosts.")]
+    uri: Annotated[str, Field(description="Absolute URI. The app's settings define the allowed schemes and hosts.")]
 
 
 class RejectedLine(Message):
@@ -1325,7 +1365,7 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="Id of the new job that redrives this job.")]
@@ -1450,7 +1490,10 @@ class Spent(Message):
 
     queue_s: Annotated[float, Field(description="Seconds in which only LUCIUS's own dispatch was outstanding.")]
     ack_s: Annotated[float, Field(description="Seconds in which a sent directive had no ACK.")]
-    service_s: Annotated[float, Field(description="Seconds between a service's ACK and its RESULT.")]
+    service_s: Annotated[
+        float,
+        Field(description="Seconds from a service's ACK to its RESULT, or to the end of an attempt without a RESULT."),
+    ]
     backoff_s: Annotated[float, Field(description="Seconds of backoff before a retry.")]
     gated_s: Annotated[
         float,
@@ -1475,7 +1518,10 @@ class StepReceipt(Message):
 
     queue_s: Annotated[float, Field(description="Seconds in which only LUCIUS's own dispatch was outstanding.")]
     ack_s: Annotated[float, Field(description="Seconds in which a sent directive had no ACK.")]
-    service_s: Annotated[float, Field(description="Seconds between a service's ACK and its RESULT.")]
+    service_s: Annotated[
+        float,
+        Field(description="Seconds from a service's ACK to its RESULT, or to the end of an attempt without a RESULT."),
+    ]
     backoff_s: Annotated[float, Field(description="Seconds of backoff before a retry.")]
     gated_s: Annotated[
         float,
@@ -1603,7 +1649,7 @@ class WaitingJob(Message):
 
 class WaitingPage(Message):
     """
-    First 1,000 jobs that wait for a quota, in the order of admission.
+    First 1,000 jobs that wait for a quota, by position.
     """
 
     waiting: list[WaitingJob]
@@ -1619,7 +1665,7 @@ class WhatIf(Message):
     outcome: Annotated[
         str,
         Field(
-            description="MOVED: the message changes its job. IGNORED: the job records the message without effect. REJECTED: no job can\naccept the message."
+            description="MOVED: the message changes its job. IGNORED: the message has no effect on its job. REJECTED: no job can accept\nthe message."
         ),
     ]
     why: str | None
@@ -1627,7 +1673,8 @@ class WhatIf(Message):
 
 class WorkInProgress(Message):
     """
-    Counts of the last sweep: the values of the gauges, even if no metrics are exported.
+    The sweeper's last complete count of active jobs, which takes one or several sweeps. These are the values of the
+    gauges, even if no metrics are exported.
     """
 
     active: Annotated[
@@ -1699,7 +1746,7 @@ class Bulk(Message):
     root: Annotated[
         str | None,
         Field(
-            description="Id of the job that is redriven first, before its failed dependants. Null if the bulk operation has a filter."
+            description="Id of the job that is redriven first, before its failed dependants. Null if the bulk operation has a filter or\nis a purge."
         ),
     ]
     reason: str | None
@@ -1713,7 +1760,7 @@ class Bulk(Message):
     listed: Annotated[
         bool,
         Field(
-            description="`true` if all jobs of the filter are found. Until then `matched` grows. The failed dependants of `root` are found\nwhile the bulk operation runs."
+            description="`true` if all jobs of the filter are found. Until then `matched` grows. With `root` always `true`,\nalthough LUCIUS finds the failed dependants while the bulk operation runs."
         ),
     ]
     matched: int
@@ -1721,7 +1768,7 @@ class Bulk(Message):
     refused: Annotated[
         int,
         Field(
-            description="Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.\n`code` of each of these items has the reason."
+            description="Number of items that were refused permanently, or were still refused temporarily 7 days after `created_at`.\n`code` of each of these items has the reason. For a purge, number of jobs that the purge did not delete."
         ),
     ]
     open: Annotated[
@@ -1767,7 +1814,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
         ),
     ]
     error_message: str | None
@@ -1895,7 +1942,7 @@ class Hook(Message):
     failures: Annotated[
         int,
         Field(
-            description="Number of failed attempts since the last success, without 4xx responses other than 408, 425 and 429."
+            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. A success, a resume, a new URL or\nsuch a 4xx response to a probe sets the number to 0."
         ),
     ]
     failing_since: AwareDatetime | None
@@ -1950,7 +1997,7 @@ class HookDetail(Message):
     failures: Annotated[
         int,
         Field(
-            description="Number of failed attempts since the last success, without 4xx responses other than 408, 425 and 429."
+            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. A success, a resume, a new URL or\nsuch a 4xx response to a probe sets the number to 0."
         ),
     ]
     failing_since: AwareDatetime | None
@@ -1970,7 +2017,7 @@ class HookDetail(Message):
 
 class HookLog(Message):
     """
-    Log of a webhook, in order: the last 1,000 entries.
+    Log of a webhook, oldest entry first: the last 1,000 entries or, for a deleted webhook, the first 1,000.
     """
 
     entries: list[HookLogEntry]
@@ -2094,13 +2141,13 @@ class JobLine(Message):
     current_step_id: Annotated[
         str | None,
         Field(
-            description="Id of the step in progress or, before the start, of the first step. Null if the job has ended."
+            description="Id of the step in progress or, before the start, of the first step to run. Null if the job has ended."
         ),
     ]
     seq: Annotated[
         int,
         Field(
-            description="Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep (one\nminute) old."
+            description="Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one minute old, or\nseveral minutes if many jobs are active."
         ),
     ]
     labels: dict[str, str]
@@ -2111,7 +2158,7 @@ class JobLine(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
         ),
     ]
     archived_at: Annotated[
@@ -2228,7 +2275,7 @@ class Protocol(Message):
     ramp_percent: Annotated[
         float | None,
         Field(
-            description="Percentage of new jobs that follow this version. The other new jobs follow a lower version. Absent if all new\njobs follow this version."
+            description="Percentage of new jobs that follow this version. The other new jobs follow the next lower version. Absent if the\ndefinition of this version sets no percentage."
         ),
     ] = None
     escalate: Annotated[
@@ -2271,7 +2318,7 @@ class ProtocolVersion(Message):
     jobs: Annotated[
         int | None,
         Field(
-            description="Number of jobs that have not ended, as of `counted_at`. Null if no sweep counted the jobs yet, or if the caller\ndoes not see all tenants."
+            description="Number of jobs that have not ended, by the sweeper's last complete count. Null before the first sweep, or if the\ncaller does not see all tenants."
         ),
     ]
     protocol: Protocol
@@ -2285,7 +2332,10 @@ class ProtocolVersions(Message):
     protocol_id: str
     request_type: str
     counted_at: Annotated[
-        AwareDatetime | None, Field(description="End of the sweep that counted the jobs. Null if `jobs` is null.")
+        AwareDatetime | None,
+        Field(
+            description="End of the last sweep. If many jobs are active, `jobs` is from some sweeps earlier. Null if `jobs` is null."
+        ),
     ]
     versions: list[ProtocolVersion]
 
@@ -2371,11 +2421,12 @@ class Quota(Message):
     shares: Annotated[
         list[QuotaShare] | None,
         Field(
-            description="Share of each tenant or, for a caller of one tenant, the share of this tenant. Null for a tenant's quota, for\nlimits for every tenant, and for a service or lane."
+            description="Share of each tenant with jobs or, for a caller of one tenant, the share of this tenant. Null for a tenant's\nquota, for limits for every tenant, and for a service or lane."
         ),
     ]
     oldest_wait_at: Annotated[
-        AwareDatetime | None, Field(description="Time when the first job of the waiting queue started to wait.")
+        AwareDatetime | None,
+        Field(description="Creation time of the first job in the waiting queue. Null if no job waits."),
     ]
     links: QuotaLinks
 
@@ -2603,7 +2654,7 @@ class Step(Message):
     decision_source: Annotated[str, Field(description="Source of the mode: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG.")]
     decision_reason: str
     attempt_no: Annotated[
-        int, Field(description="Number of the current attempt, from 1. 0 if the step was never dispatched.")
+        int, Field(description="Number of the current attempt, from 1. 0 before the first attempt in this job.")
     ]
     max_attempts: int
     lease_digest: Annotated[
@@ -2709,7 +2760,7 @@ class SweeperState(Message):
     work: Annotated[
         WorkInProgress | None,
         Field(
-            description="Counts of the last sweep. Null before the first sweep, or if the caller does not see all tenants."
+            description="The sweeper's last complete count of active jobs. Null before the first sweep, or if the caller does not see all\ntenants."
         ),
     ]
 
@@ -2859,7 +2910,12 @@ class Explanation(Message):
         ),
     ]
     brought_here: Annotated[Move | None, Field(description="Transition that led to the current state.")]
-    what_if: Annotated[dict[str, str], Field(description="Possible next events, by name, each with its effect now.")]
+    what_if: Annotated[
+        dict[str, str],
+        Field(
+            description="Possible next events, by name, each with its effect. For `dispatch` and `deadline`, the effect after the present\nwait."
+        ),
+    ]
     rows_if: Annotated[
         dict[str, list[TableRow]],
         Field(description="Rows of the transition tables for each possible next event that changes the state."),
@@ -2927,7 +2983,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without a code.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the process stopped before it finished the creation of the job."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
         ),
     ]
     error_message: str | None
