@@ -159,7 +159,8 @@ class AccessSettings:
         form.names,
         help="Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly "
         "except for case, separated by commas. `{tenant}` is the job's tenant. Add a port that differs from the "
-        "scheme's default. Default: any host or, with the template, the containers of the template's own account",
+        "scheme's default. Default: any host or, with the template, the tenant's folder in each container: "
+        "`HOST/documents/{tenant}` and others",
         tuning=True,
     )
 

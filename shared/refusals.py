@@ -313,8 +313,8 @@ class QuotaInvalid(Refused):
 
 
 class QuotaForbidden(Refused, status=403):
-    """Only operators change limits, reset breakers and admit waiting jobs. Tenant callers can hold and throttle, and
-    end their own holds and throttles. Only callers who see all tenants read the log of a quota over all tenants.
+    """Only operators can change limits, reset breakers and admit jobs. Tenant callers can hold and throttle, and
+    end their own holds and throttles. Only callers who see all tenants can read the log of a quota over all tenants.
     """
 
     text = (

@@ -55,7 +55,10 @@ class Settings(AccessSettings, StoreSettings):
         local=True,
     )
     lanes: int = setting(
-        "LUCIUS_SERVICEBUS_LANES", form.whole_number, "16", help="Number of lanes: directive topics and reply topics"
+        "LUCIUS_SERVICEBUS_LANES",
+        form.whole_number,
+        "16",
+        help="Number of lanes. Each lane has a directive topic and a reply topic",
     )
     reply_prefix: str = setting(
         "LUCIUS_SERVICEBUS_REPLY_PREFIX",

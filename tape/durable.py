@@ -47,7 +47,7 @@ class Disturbances(Protocol):
         """Returns the delay of a durable timer, in seconds."""
 
     def loses_episode(self) -> bool:
-        """Returns `True` if the result of an episode is lost before the store."""
+        """Returns `True` if the result of an episode is lost before it is stored."""
 
     def runs_twice(self) -> bool:
         """Returns `True` if an activity runs a second time."""

@@ -37,7 +37,7 @@ class ProtocolSource(Response):
     """Errors in the protocols and modes of `source`, and the error of the last read if the read failed. The last valid
     values stay in effect. Null for callers who do not see all tenants, and for `files` without errors."""
     versions: dict[str, int]
-    """Version for new jobs, by job type. Omits a version with `ramp_percent`."""
+    """Highest version without `ramp_percent`, by job type. New jobs outside of a ramp use this version."""
 
 
 class DependencyState(Response):

@@ -265,7 +265,7 @@ class DeliveryPage(Response):
 
 
 class HookTest(Response):
-    """Response of the endpoint to a test event."""
+    """Result of a test event: the status of the endpoint's response, or the error."""
 
     delivered: bool
     """`true` if the endpoint returned 2xx."""

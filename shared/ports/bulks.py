@@ -65,7 +65,7 @@ class BulkWrite:
 
 @dataclass(frozen=True, kw_only=True)
 class DueBulk:
-    """An entry of the directory: a bulk operation that the sweeper checks from `due_at` on."""
+    """An entry of the sweeper's list: a bulk operation that the sweeper checks from `due_at` on."""
 
     tenant: str
     bulk_id: str

@@ -186,7 +186,9 @@ LINES: tuple[Line, ...] = (
     ),
     Line("GATE_UNDIVIDED", _W, "Could not allocate a global quota; retried by the next sweep"),
     Line(
-        "DIRECTORY_UNREAD", _W, "Could not read the list of tenants with quotas; the last copy is valid for 5 minutes"
+        "DIRECTORY_UNREAD",
+        _W,
+        "Could not read the list of tenants with quotas; retried in seconds, and the last copy is in use for 5 minutes",
     ),
     Line(
         "LOG_UNPRUNED",
@@ -210,7 +212,7 @@ LINES: tuple[Line, ...] = (
         "A circuit breaker opened after failed jobs; the quota admits no job until the breaker is half-open or reset",
     ),
     Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` names the action on each job"),
-    Line("BULK_ENDED", _I, "A bulk operation ended with an outcome for each job"),
+    Line("BULK_ENDED", _I, "A bulk operation ended; `state` is DONE, or CANCELLED, which can leave jobs OPEN"),
     Line(
         "BULK_ITEM_BROKEN",
         _W,

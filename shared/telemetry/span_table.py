@@ -59,15 +59,15 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.DISPATCH,
         "internal",
         "`job`",
-        "Records an attempt, or finds the attempt that a RESULT recorded, and sends the directive. `lucius.verdict` "
-        "has the result",
+        "Records an attempt, or finds the attempt that the last step's RESULT recorded. Sends the directive. "
+        "`lucius.verdict` has the result",
     ),
     SpanRow("send global-bus-p{lane}", "producer", "`attempt`", "Sends the directive to Service Bus"),
     SpanRow(
         "process global-bus-p{lane}",
         "consumer",
         "`attempt`, by the directive's `traceparent`",
-        "Work of the service, from the ACK to the RESULT",
+        "Work of the service, from the arrival of the directive until the RESULT is sent",
     ),
     SpanRow("execute {step_type}", "internal", "the service's `process`", "Execution of the step by the service"),
     SpanRow(

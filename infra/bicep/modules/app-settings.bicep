@@ -242,7 +242,7 @@ type tuningType = {
   @description('Optional. Allowed URI schemes of references, separated by commas. Default: `https,s3,abfss`, outside Azure also `http`.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
-  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly except for case, separated by commas. `{tenant}` is the job\'s tenant. Add a port that differs from the scheme\'s default. Default: any host or, with the template, the containers of the template\'s own account.')
+  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly except for case, separated by commas. `{tenant}` is the job\'s tenant. Add a port that differs from the scheme\'s default. Default: any host or, with the template, the tenant\'s folder in each container: `HOST/documents/{tenant}` and others.')
   LUCIUS_ALLOWED_REF_HOSTS: string?
 }
 // end

@@ -668,7 +668,7 @@ class HookSecret(Message):
 
 class HookTest(Message):
     """
-    Response of the endpoint to a test event.
+    Result of a test event: the status of the endpoint's response, or the error.
     """
 
     delivered: Annotated[bool, Field(description="`true` if the endpoint returned 2xx.")]
@@ -1017,7 +1017,10 @@ class ProtocolSource(Message):
         ),
     ] = None
     versions: Annotated[
-        dict[str, int], Field(description="Version for new jobs, by job type. Omits a version with `ramp_percent`.")
+        dict[str, int],
+        Field(
+            description="Highest version without `ramp_percent`, by job type. New jobs outside of a ramp use this version."
+        ),
     ]
 
 

@@ -115,7 +115,7 @@ def verify_one_job(text: bytes, name: str, *, job: str | None = None, head: str 
     )
     report.levels[1].broken(fault)
     report.levels[1].broken(_head_fault(history, head))
-    report.levels[1].settle("the digest is the SHA-256 of the content")
+    report.levels[1].settle("the digest was compared with the SHA-256 of the content")
     report.levels[2].broken(_checked(history))
     report.levels[2].settle(f"{report.events} events")
     report.levels[3].broken(rules.execute(history))

@@ -114,7 +114,7 @@ class Hinting:
             await self._try(hints[first : first + _MAX_HINTS], at)
 
     async def settle(self) -> None:
-        """Waits until all earlier notes are sent."""
+        """Waits until the sender has tried to send all queued hints."""
         if (sender := self._sender) is not None:
             await asyncio.wait([sender])
 

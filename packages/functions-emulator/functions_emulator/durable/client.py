@@ -80,9 +80,9 @@ class Client:
     def restart(self, instance_id: str, *, with_new_id: bool) -> str:
         """Starts the same function with the same input again and returns the id.
 
-        Raises `FunctionNotFoundError` for an unknown function. With the same id, raises `InstanceExistsError` for a
-        live instance, and `InvalidInstanceIdError` for an id that only a start accepts (StartNewAsync in
-        DurableClient.cs of the extension).
+        Raises `InstanceNotFoundError` or `FunctionNotFoundError` for an unknown one. With the same id, raises
+        `InstanceExistsError` for a live instance, and `InvalidInstanceIdError` for an id that only a start accepts
+        (StartNewAsync in DurableClient.cs of the extension).
         """
         old = self._existing(instance_id)
         self._engine.catalog.resolve("orchestrator", old.name)

@@ -75,8 +75,8 @@ def events(
     """List one tenant's events, oldest first.
 
     The events are those of jobs, quotas, incidents and webhooks. The list begins
-    at --since or at the stored cursor. Default: the oldest retained event or,
-    with --follow, the next new event.
+    at the stored cursor or at --since, the later of both. Default: the oldest
+    retained event or, with --follow, the next new event.
     """
     first = instant_ago("--since", since)
     with _used(cursor_file):
