@@ -83,7 +83,7 @@ def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
         (
             ("submit", INVOICE, "-p", "OCR", "--payload", '{"dpi": 1}', "--again"),
             3,
-            "lucius: the job request does not match",
+            "lucius: a value of the job request is missing or not allowed",
         ),
         (("submit", "nowhere.pdf", "-p", "OCR"), 2, "lucius: no such file: nowhere.pdf"),
         (("submit", INVOICE, "-p", "OCR", "--ask", "Who?"), 2, "lucius: --ask needs a protocol with a SIS step"),

@@ -32,7 +32,7 @@ from tests.operations.faults import failing, meanwhile
 from tests.operations.gates.admission_mutants import MUTANTS
 from tests.operations.interleave import Killed, Meeting, Work, every_order, left
 from tests.operations.support import dispatch, limited, service_sends, submitted
-from tests.worlds.gates import apart
+from tests.worlds.gates import apart, served
 from tests.worlds.jobs import ONE, asks, nothing, posts
 
 FIRST, SECOND, THIRD = "job_2", "job_4", "job_6"  # each creation checks its plan under its own number
@@ -215,6 +215,8 @@ async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None, kn
             and (await world.job(row.job_id)).job.status is JobStatus.THROTTLED
         ]
         assert untold == [], ended
+        # a work that gave up has requested a turn
+        await served(world)
         rows = [row.counted_place.state for row in world.index.active.values()]
         if PlaceState.WAITING in rows:
             assert PlaceState.ADMITTED in rows, "one waits beside a free slot"

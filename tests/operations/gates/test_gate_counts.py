@@ -20,7 +20,7 @@ from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.faults import noted
 from tests.operations.support import dispatch, limited, service_sends, swept
-from tests.worlds.gates import TENANT, admission_of, ended, posted, staging, states_written, statuses
+from tests.worlds.gates import TENANT, admission_of, ended, posted, served, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -132,6 +132,20 @@ async def test_jobs_come_and_end_during_a_count(staging: World) -> None:
     assert await statuses(staging, [second]) == ["QUEUED"]
     admission = await admission_of(staging)
     assert (admission.counting_until, admission.active, admission.staged) == (None, 1, 0)
+
+
+async def test_an_end_during_a_long_count_requests_a_turn(staging: World) -> None:
+    """Else the job that waits for its slot would wait for the next sweep."""
+    first, second = await posted(staging, 1, 2)
+    await counted_by_another(staging, timedelta(seconds=5))
+    calls = staging.context.bus.admission_calls.calls  # type: ignore[attr-defined]
+    calls.clear()
+    await ended(staging, first)
+    assert await statuses(staging, [second]) == ["THROTTLED"]
+    assert [tenant for tenant, *_ in calls] == ["tenant_a"]
+    staging.clock.advance(5)
+    await served(staging)
+    assert await statuses(staging, [second]) == ["QUEUED"]
 
 
 async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
