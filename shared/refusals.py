@@ -168,7 +168,7 @@ class IdempotencyConflict(Refused, status=409):
     webhook, only a new key works.
     """
 
-    text = "idempotency_key already used with another body; use a new key, or send the first body again"
+    text = "idempotency key already used with another body; use a new key, or send the first body again"
 
     def __init__(self, job_id: str) -> None:
         super().__init__()

@@ -306,8 +306,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "LEDGER_REFUSED",
         _W,
-        "The Table service rejected a value of a request, which got 400, or a stored row or blob was missing or "
-        "invalid, which needs an operator",
+        "The Table service rejected a value of a request (the request got 400), or a stored row or blob is missing or "
+        "invalid (needs an operator)",
     ),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A dependency did not respond, so a request got 503"),
     Line(

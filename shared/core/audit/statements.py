@@ -68,7 +68,7 @@ def pre_authentication(payload_type: str, payload: bytes) -> bytes:
 
 
 def dsse_envelope(payload: bytes, key_id: str, signature: bytes) -> dict[str, Any]:
-    """Returns the DSSE envelope of a payload and its DER signature."""
+    """Returns the DSSE envelope that contains a payload and the DER signature of the payload."""
     return {
         "payloadType": PAYLOAD_TYPE,
         "payload": base64.b64encode(payload).decode(),

@@ -64,7 +64,7 @@ class Worker:
         self._thread.start()
 
     def collect_garbage(self, every_s: float) -> None:
-        """Collects garbage between turns of the loop, so that a task that can be lost is lost early."""
+        """Collects garbage every `every_s` seconds, so that a task without a strong reference disappears early."""
         gc.freeze()  # imported modules stay, so that a collection is short
 
         def collect() -> None:

@@ -51,7 +51,9 @@ class Linter:
     _of_request_type: dict[str, list[tuple[str, Mapping[str, Any]]]] = field(default_factory=dict)
 
     def check(self, file: Path) -> list[Finding]:
-        """Returns all faults of a file. Paths of payload schemas are relative to the folder of `file`."""
+        """Returns the faults of a file, or only its faults against the JSON Schema if there are any. Paths of payload
+        schemas are relative to the folder of `file`.
+        """
         return [Finding(str(file), path, message) for path, message in self._faults(file)]
 
     def check_ramps(self) -> list[Finding]:

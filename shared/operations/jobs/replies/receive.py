@@ -73,7 +73,10 @@ def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
 
 
 async def quarantine(context: Context, message: ReplyMessage, reason: str, detail: str) -> None:
-    """Moves a message from the lane to the rejected messages, with the reason. Raises LedgerUnavailable."""
+    """Stores a message among the rejected messages, with the reason. The caller settles the message on the bus.
+
+    Raises LedgerUnavailable.
+    """
     if message.dead_letter is not None:
         detail = f"{detail} (dead-lettered: {message.dead_letter})"
     telemetry.warn(
