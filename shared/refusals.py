@@ -336,7 +336,7 @@ class NoBreaker(Refused, status=409):
 
     def __init__(self, named: str) -> None:
         super().__init__(
-            f"quota {named} has no circuit breaker; set a breaker first, which only quotas of job types can have"
+            f"quota {named} has no circuit breaker; set a breaker first (only quotas of job types can have one)"
         )
 
 

@@ -216,7 +216,7 @@ class Settings(AccessSettings, StoreSettings):
     max_inflight_per_tenant: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_PER_TENANT",
         form.optional(form.whole_number),
-        help="Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting",
+        help="Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting. Default: unlimited",
         tuning=True,
     )
     overflow: str = setting(

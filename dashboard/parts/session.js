@@ -50,7 +50,7 @@ export function signIn(given) {
   refused.value = false;
 }
 
-/** Handles a 401 response with the problem's `detail`. */
+/** Requires a new sign-in after a 401 response, and shows the problem's `detail` as the reason. */
 export function refuse(detail) {
   reason.value = token.value ? (detail ?? "invalid token") : "";
   refused.value = true;

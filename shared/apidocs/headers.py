@@ -70,7 +70,7 @@ HEADERS: JsonObject = {
         required=False,
     ),
     "RunLocation": _header("URL of the artifact, valid for five minutes."),
-    "Link": _header("Path that replaces this path, as `successor-version`."),
+    "Link": _header('Path that replaces this path, with `rel="successor-version"`.'),
     "Cache-Control": _header(
         "Cache policy. Errors, and responses that can contain a secret, must not be cached.",
         enum=[OWN, PUBLIC, IMMUTABLE, NO_STORE],

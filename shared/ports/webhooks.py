@@ -47,7 +47,7 @@ class DeliveryCall:
 
 
 def encode_call(call: DeliveryCall) -> bytes:
-    """Encodes the body of the call's message."""
+    """Encodes a call as the body of its message."""
     return json.dumps(vars(call), ensure_ascii=False, separators=(",", ":")).encode()
 
 

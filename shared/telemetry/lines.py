@@ -195,7 +195,11 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not remove old log entries or incidents; retried on the next day by the timer `prune`",
     ),
-    Line("LOGS_PRUNED", _I, "Removed old log entries and incidents; `count` has the number of rows"),
+    Line(
+        "LOGS_PRUNED",
+        _I,
+        "Removed old incidents, and old entries of the logs of quotas and incidents; `count` has the number of rows",
+    ),
     Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists omit the row; `row` has the key"),
     Line(
         "ROW_REFUSED",

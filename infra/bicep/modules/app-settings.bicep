@@ -194,7 +194,7 @@ type tuningType = {
   @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive`, and the job stays readable. Default: unlimited.')
   LUCIUS_RETENTION_DAYS: string?
 
-  @description('Optional. Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting.')
+  @description('Optional. Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting. Default: unlimited.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 
   @description('Optional. Response to a request over a limit of the settings. `reject`: the request returns 429. `stage`: the request returns 202, and the job waits.')

@@ -35,8 +35,8 @@ def hub_name(host_json: HostJson, settings: Settings) -> str:
 
 
 def versions(host_json: HostJson) -> Versions:
-    """Returns the version of new orchestrations, and the other versions that run here. Raises `HostError` for an
-    unknown strategy.
+    """Returns the version of new orchestrations, the match strategy and the failure strategy. Raises `HostError` for an
+    unknown match strategy.
     """
     key = "extensions.durableTask.versionMatchStrategy"
     # The default of Azure, which has an effect only with a version.

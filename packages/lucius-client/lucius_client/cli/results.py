@@ -130,7 +130,9 @@ def _is_text(start: bytes) -> bool:
 
 
 def show_result(screen: Console, label: str, job: Json, documents: Documents) -> None:
-    """Prints the SIS answers of a job if `documents` can read them, else the URI of the output, or the error."""
+    """Prints the job's status and its error, if any. After success also prints the SIS answers, or the URI of the output
+    if `documents` cannot read the answers.
+    """
     screen.print(Text.assemble((label, "bold"), "  ", coloured(job["status"]), f"  {job['jobId']}"))
     if job.get("error_code"):
         screen.print(Text(f"  {job['error_code']}: {job.get('error_message') or ''}"))

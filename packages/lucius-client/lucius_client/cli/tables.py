@@ -108,8 +108,9 @@ def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide
 
 
 def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wide: bool = False) -> list[Text]:
-    """Returns the header and a line for each row, of at most `width` characters. If `width` is None, lines have no
-    limit.
+    """Returns the header and a line for each row. Drops and shortens columns to fit `width` characters.
+
+    Ids are not shortened, so that a line can be longer. If `width` is None, lines have no limit.
     """
     columns = [each for each in listing.columns if wide or not each.wide]
     now = datetime.now(UTC)
