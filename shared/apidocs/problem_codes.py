@@ -171,8 +171,8 @@ class ProblemCode(StrEnum):
     ROUTE_NOT_FOUND = (
         "ROUTE_NOT_FOUND",
         404,
-        "No route has the path of the `OPTIONS` request, or the dashboard or API page has no file of this name. Compare the path with "
-        "the API description, or reload the page.",
+        "No route has the path of the `OPTIONS` request, or the dashboard or API page has no file of this name. Compare "
+        "the path with the API description, or reload the page.",
     )
     ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is invalid for a job request; see `detail`."
     RUN_NOT_FOUND = "RUN_NOT_FOUND", 404, "The job is not a run: the job has no step of type PACK."

@@ -130,8 +130,8 @@ def _is_text(start: bytes) -> bool:
 
 
 def show_result(screen: Console, label: str, job: Json, documents: Documents) -> None:
-    """Prints the job's status and its error, if any. After success also prints the SIS answers, or the URI of the output
-    if `documents` cannot read the answers.
+    """Prints the job's status and its error, if any. After success also prints the SIS answers, or the URI of the
+    output if `documents` cannot read the answers.
     """
     screen.print(Text.assemble((label, "bold"), "  ", coloured(job["status"]), f"  {job['jobId']}"))
     if job.get("error_code"):
