@@ -171,7 +171,7 @@ class ProblemCode(StrEnum):
     ROUTE_NOT_FOUND = (
         "ROUTE_NOT_FOUND",
         404,
-        "No route has the path of the `OPTIONS` request, or the dashboard or API page has no file of this name. Compare "
+        "No route has the path of the `OPTIONS` request, or the dashboard or API page has no such file. Compare "
         "the path with the API description, or reload the page.",
     )
     ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is invalid for a job request; see `detail`."
