@@ -46,7 +46,7 @@ function Summary({ job, receipt, explanation }) {
   const attempts = `${job.attempts_total} ${job.attempts_total === 1 ? "attempt" : "attempts"}`;
   if (!hasEnded(job.status)) {
     return html`<p class="summary clip-lines">${explanation.waits_for ? html`Waits for ${explanation.waits_for}.` : explanation.text}
-      ${explanation.until && html` <span class="muted">Until ${exact(explanation.until, { milliseconds: false })}. ${explanation.then}</span>`}</p>`;
+      <span class="muted"> ${explanation.until && html`${explanation.gate === "GATED" ? "Checked again at" : "At the latest until"} ${exact(explanation.until, { milliseconds: false })}. `}${explanation.then}</span></p>`;
   }
   const verb = { SUCCEEDED: "Succeeded", FAILED_FINAL: "Failed", CANCELLED: "Cancelled" }[job.status];
   return html`<p class="summary clip-lines">${verb} at ${exact(job.completed_at, { date: false, milliseconds: false })} after ${attempts}.

@@ -90,7 +90,8 @@ def choose(args: argparse.Namespace) -> Ports:
     if in_use:
         ports = f"port {next(iter(in_use))} is" if len(in_use) == 1 else f"ports {', '.join(map(str, in_use))} are"
         # `make up` has no options
-        others = " ".join(f"{option} 0" for option in dict.fromkeys(in_use.values()))
+        flags = [flag for flag, given in (("--auth", args.auth), ("--traces", args.traces)) if given]
+        others = " ".join([*flags, *(f"{option} 0" for option in dict.fromkeys(in_use.values()))])
         raise UpError(f"{ports} in use, perhaps by another `make up`; for free ports: .venv/bin/lucius up {others}")
     chosen = {}
     for name, first, count in requested:

@@ -269,7 +269,7 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
             if job.is_staged:
                 waits_for = "dependencies" if job.is_dependent else "quotas"
                 then = f"After a resume, the job waits for its {waits_for} again.{_expiry(job)}"
-            return job.drained_at or job.updated_at, "a resume", None, then
+            return job.drained_at or job.updated_at, "a resume", job.expires_at if job.is_staged else None, then
         case _ if step.gated_since is not None:
             attempt = f"attempt {step.attempt_no + 1} of step {step.step_id}"
             what = f"the dispatch limit {step.gated_by}, for {attempt}"

@@ -102,6 +102,8 @@ def test_a_job_that_has_not_started_can_expire_or_fail_by_a_dependency() -> None
     )
     paused = explain(waiting.with_job(status=JobStatus.PAUSED), START)
     assert paused.then == f"After a resume, the job waits for its dependencies again. {expiry}"
+    assert paused.until == START + timedelta(hours=1)
+    assert "waits for a resume, since 2026-01-27T10:00:00Z, until 2026-01-27T11:00:00Z at the latest." in paused.text
     throttled = explain(waiting.with_job(status=JobStatus.THROTTLED, dependencies=None), START)
     assert throttled.then == f"After its admission the job is QUEUED and starts. {expiry}"
     assert throttled.until == START + timedelta(hours=1)

@@ -15,7 +15,7 @@ from shared.contracts.messages import Directive
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.core.jobs.occurrences import ControlKind
-from shared.errors import Contended, LedgerUnavailable
+from shared.errors import Contended, LedgerUnavailable, Undecodable
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.replies.apply import apply_reply, validate_reply
@@ -31,6 +31,7 @@ from tests.jobs import START, envelope
 from tests.memory_stores import MemorySweepMark
 from tests.observability.conftest import MARKER, Telemetry
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import control, create_numbered, limited
 from tests.worlds.gates import states_written, statuses
 from triggers.http.problems import problem_response
@@ -191,6 +192,15 @@ async def test_jobs_that_wait_show_in_the_queue_and_by_the_oldest(world: World, 
     await control(small, third, ControlKind.CANCEL)
     await sweep(small.context, small.orchestrations)
     assert (emitted.points()[queue], emitted.points()[oldest]) == (2, 0)
+
+
+async def test_a_queued_job_that_cannot_be_read_grows_old(world: World, emitted: Telemetry) -> None:
+    """Its age counts from its creation, since nothing processes it."""
+    await submitted(world, request_type="OCR", payload={})
+    world.clock.advance(60)
+    with failing(world.ledger, "read", error=Undecodable("JOB", "broken")):
+        await sweep(world.context, world.orchestrations)
+    assert emitted.points()[("job_queue_oldest_seconds", ())] == 60
 
 
 async def test_the_age_of_a_queued_job_counts_from_its_admission(world: World, emitted: Telemetry) -> None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, GUARDS, OVER_ALL
-from shared.core.gates.tight_quotas import TightQuota
+from shared.core.gates.tight_quotas import MAX_TIGHT, TightQuota
 from shared.core.incidents import Incident, IncidentKind
 from shared.core.jobs.states import JobStatus
 from shared.core.overview.minutes import MinuteCounts
@@ -138,7 +138,8 @@ def health_of(overview: Overview, problems: Sequence[HealthProblem]) -> HealthPr
     more = "At least " if overview.active_at_least else ""
     sentence = f"All good. {more}{_count(overview.active.total(), 'job')} in progress or waiting."
     if held := sum(quota.held for quota in overview.quotas):
-        sentence += f" {_count(held, 'quota')} {'is' if held == 1 else 'are'} held."
+        least = "At least " if held == MAX_TIGHT else ""
+        sentence += f" {least}{_count(held, 'quota')} {'is' if held == 1 else 'are'} held."
     return HealthProblem(level=Level.OK, sentence=sentence)
 
 
@@ -214,7 +215,7 @@ def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Heal
     """Yields the problem of a quota, if any.
 
     A reached limit is not a problem, nor is a hold without waiting jobs. The steps that wait for a dispatch limit are
-    not counted, therefore each hold of a dispatch limit is a problem.
+    not counted, therefore a hold of a dispatch limit is a problem, for one tenant only if the tenant has active jobs.
     """
     gate = quota.gate
     name = (
@@ -236,7 +237,8 @@ def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Heal
             **about,  # type: ignore[arg-type]
         )
     sends = gate.kind in GUARDS
-    if quota.held and (quota.waiting or sends):
+    concerns = overview.tenant is None or overview.active.total()
+    if quota.held and (quota.waiting or (sends and concerns)):
         yield HealthProblem(
             level=Level.WARNING,
             sentence=f"Quota {name}: held{waits}.",

@@ -21,11 +21,10 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState, release
 from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.jobs.job import Job
-from shared.errors import Interrupted, LuciusError
+from shared.errors import Contended, Interrupted, LuciusError
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     AdmittedJobs,
-    BeingCounted,
     act_on_admission,
     count_admission_room,
     get_admitted,
@@ -173,7 +172,7 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
 
     Callers of one process share a turn that starts after their calls. If another process has taken their rows, nothing
     is left to do. Each caller waits at most 5 s, and 1 s for a count, so that a slow tenant does not block its lane.
-    After that, a message requests the turn.
+    After that, or after too many lost races, a message requests the turn.
     """
     turn = context.process.gate_directory.turn(tenant)
     turn.ended.add(job_id)
@@ -224,7 +223,7 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
             return await lead()
     except Exception as fault:
         telemetry.record_fault(fault, "DESK_UNSEEN", tenant_id=tenant)
-        if isinstance(fault, Interrupted | BeingCounted):
+        if isinstance(fault, Interrupted | Contended):
             await request_turn(context, tenant)
         return AdmittedJobs()
     finally:

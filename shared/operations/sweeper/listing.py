@@ -183,6 +183,7 @@ class _Part:
                 after = await self._compare_row(row)
             except Exception as fault:
                 self._leave_out(row.tenant, f"{encode_key(row.tenant)} ACTIVE:{row.job_id}", fault)
+                self._count_unread(row)
                 after = row
             if after is not None:
                 counted.append(after)
@@ -201,6 +202,7 @@ class _Part:
             return row
         stored = await read_for_list(context.ledger, row.job_id)
         if (record := stored.record if stored is not None else None) is None:
+            self._count_unread(row)
             return row
         if not record.job.status.terminal:
             out = list(untaken(record))
@@ -232,6 +234,12 @@ class _Part:
         unacked, since = _count_unacked(record)
         await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)
         return replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since)
+
+    def _count_unread(self, row: ActiveRow) -> None:
+        """Counts the age of a QUEUED job from its creation, since its admission was not read."""
+        if row.status == JobStatus.QUEUED:
+            counts = self._found.survey.counts
+            counts.queued_since = earlier(counts.queued_since, row.created_at)
 
     def _leave_out(self, tenant: str, row: str | None, fault: Exception) -> None:
         self._found.unread.append((tenant, row, fault))

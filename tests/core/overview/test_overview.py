@@ -148,7 +148,18 @@ def test_no_problem(change: dict[str, Any]) -> None:
     assert health_of(overview, []).sentence == "All good. 1,200 jobs in progress or waiting."
 
 
-@pytest.mark.parametrize(("number", "sentence"), [(1, "1 quota is held."), (2, "2 quotas are held.")])
+def test_a_held_service_concerns_a_tenant_with_active_jobs() -> None:
+    """Its steps may wait; a tenant without jobs cannot act on the hold of an operator."""
+    held = [quota(gate=Gate.over_all(GateKind.SERVICE, "ocr"), held=True, waiting=0)]
+    own = replace(FINE, tenant="acme", quotas=held)
+    assert len(problems_of(own)) == 1
+    assert problems_of(replace(own, active=Counter())) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [(1, "1 quota is held."), (2, "2 quotas are held."), (MAX_TIGHT, f"At least {MAX_TIGHT} quotas are held.")],
+)
 def test_holds_without_waiting_jobs_are_named(number: int, sentence: str) -> None:
     overview = replace(FINE, quotas=[quota(held=True, waiting=0)] * number)
     assert problems_of(overview) == []

@@ -91,7 +91,9 @@ def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
     assert "lucius logout" in completed.stderr
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "5"])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"http://127.0.0.1:1": "abc"}', '{"http://127.0.0.1:1": {"tenant": "a"}}']
+)
 def test_a_broken_file_of_tokens_is_an_error(content: str, tmp_path: Path) -> None:
     """One line with the remedy."""
     (tmp_path / "tokens.json").write_text(content)

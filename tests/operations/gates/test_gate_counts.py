@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
-from shared.operations.gates import admission_counts
+from shared.errors import Contended
+from shared.operations.gates import admission_counts, freed
 from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.process.gate_directory import GateDirectory
@@ -144,6 +145,23 @@ async def test_an_end_during_a_long_count_requests_a_turn(staging: World) -> Non
     assert await statuses(staging, [second]) == ["THROTTLED"]
     assert [tenant for tenant, *_ in calls] == ["tenant_a"]
     staging.clock.advance(5)
+    await served(staging)
+    assert await statuses(staging, [second]) == ["QUEUED"]
+
+
+async def test_an_end_that_loses_every_race_requests_a_turn(staging: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the job that waits for its slot starts before the next sweep."""
+    first, second = await posted(staging, 1, 2)
+    calls = staging.context.bus.admission_calls.calls  # type: ignore[attr-defined]
+    calls.clear()
+
+    async def contended(*_: Any, **__: Any) -> None:
+        raise Contended("the tenant's admission state changed at every try")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(freed, "act_on_admission", contended)
+        await ended(staging, first)
+    assert [tenant for tenant, *_ in calls] == ["tenant_a"]
     await served(staging)
     assert await statuses(staging, [second]) == ["QUEUED"]
 

@@ -64,11 +64,19 @@ def _key(api: str) -> str:
     return api.rstrip("/")
 
 
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and {"tenant", "access_token"} <= entry.keys()
+        and isinstance(entry.get("expires_at"), int | float)
+    )
+
+
 def _read() -> dict[str, Any]:
     try:
         tokens: dict[str, Any] = json.loads(path().read_text(encoding="utf-8"))
-        if not isinstance(tokens, dict):
-            raise ValueError("the content is not a JSON object")
+        if not isinstance(tokens, dict) or not all(map(_is_entry, tokens.values())):
+            raise ValueError("the content is not an object with an entry for each API")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

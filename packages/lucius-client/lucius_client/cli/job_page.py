@@ -79,9 +79,7 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
         return None
     since, until = explained.get("since"), explained.get("until")
     passed = f", for {age_of(since, now)}" if since else ""
-    if (line := at_a_quota(explained, passed, now)) is not None:
-        return line
-    text = f"{explained['waits_for']}{passed}"
+    text = at_a_quota(explained, passed, now) or f"{explained['waits_for']}{passed}"
     if until is None:
         return text
     # a dispatch limit is checked again, and has no time limit of its own

@@ -244,7 +244,7 @@ def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
             else "--again creates a new job"
         )
         found = outcome(client.job(known).plain()) if failed else submitted.job.status
-        given = " and ".join(text for member, text in _FIRST_STAYS.items() if member in body)
+        given = " and ".join(text for member, text in _FIRST_STAYS.items() if body.get(member))
         kept = f"; the job keeps the {given} of its first request" if given else ""
         rendering.write(f"{name}: already submitted as {known} ({found}){kept}; {hint}", stderr=True)
     accepted = {**submitted.job.plain(), "document": name, "known": submitted.replayed}
