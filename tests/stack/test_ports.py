@@ -59,10 +59,10 @@ def test_all_ports_in_use_are_named_at_once() -> None:
         for port in (api, bus, azurite, azurite + 1):
             servers.enter_context(socket.create_server(("127.0.0.1", port)))
         with pytest.raises(UpError) as refused:
-            choose(options(api_port=api, bus_port=bus, azurite_port=azurite))
+            choose(options(api_port=api, bus_port=bus, azurite_port=azurite, auth=True))
     words = f"ports {api}, {bus}, {azurite}, {azurite + 1} are in use, "
     assert str(refused.value).startswith(words)
-    assert str(refused.value).endswith("up --api-port 0 --bus-port 0 --azurite-port 0")
+    assert str(refused.value).endswith("up --auth --api-port 0 --bus-port 0 --azurite-port 0")
 
 
 def test_one_port_for_two_uses_is_refused() -> None:

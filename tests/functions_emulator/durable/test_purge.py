@@ -152,6 +152,8 @@ def test_a_filter_without_an_ended_status_purges_all_that_was_created_then(statu
 
 def test_a_filter_needs_its_first_instant() -> None:
     assert delete(hub_of(), "instances", {"runtimeStatus": "Completed"}).status == 400
+    for text in ("soon", "0001-01-01T00:00:00+02:00"):
+        assert delete(hub_of(), "instances", {"createdTimeFrom": text}).status == 400
 
 
 def test_sub_orchestrations_stay_and_their_results_are_dropped() -> None:

@@ -44,9 +44,12 @@ def stamp(instant: datetime) -> str:
 
 
 def parse_stamp(text: str) -> datetime:
-    """Returns the time of an ISO 8601 text, to the microsecond. `Z` or no zone means UTC."""
+    """Returns the time of an ISO 8601 text, to the microsecond. `Z` or no zone means UTC. Raises ValueError."""
     parsed = datetime.fromisoformat(text)
-    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    try:
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"the time is outside of the years 1 to 9999: {text}") from None
 
 
 _TIME_SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}))?")
