@@ -40,19 +40,21 @@ def run(args: argparse.Namespace) -> int:
     or its content cannot be deleted.
     """
     path: Path = args.data
+    deleted = False
     try:
         if path.exists():
             if not (path / _LOCK).exists():
                 raise UpError(f"{path} is not the folder of a stack, since {_LOCK} is missing")
             data = DataDir(path)
             try:
+                deleted = any(each.name != _LOCK for each in path.iterdir())
                 data.clear()
             finally:
                 data.release()
     except (UpError, OSError) as error:
         print(f"reset: {error}", file=sys.stderr)
         return 1
-    print(f"{path} has no data")
+    print(f"deleted the data in {path}" if deleted else f"{path} has no data")
     return 0
 
 

@@ -113,7 +113,9 @@ def _lines(found: Json, now: datetime, width: int | None, max_problems: int) -> 
 
 def _facts(found: Json, now: datetime) -> Iterator[tuple[str, str]]:
     jobs, sweeper, incidents = found["jobs"], found["sweeper"], found["incidents"]
-    yield "Jobs", (_counts(jobs["active"]) or "none") + (" (at least)" if jobs["at_least"] else "")
+    # the counts of all tenants are those of the last sweep
+    old = f", {age_of(jobs['counted_at'], now)} ago" if found["tenant"] is None and jobs["counted_at"] else ""
+    yield "Jobs", (_counts(jobs["active"]) or "none") + (" (at least)" if jobs["at_least"] else "") + old
     yield "Last hour", _last_hour(found["last_hour"])
     if found["lanes"] is not None:
         yield "Lanes", _lanes(found["lanes"])
