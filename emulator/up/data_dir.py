@@ -45,9 +45,9 @@ def run(args: argparse.Namespace) -> int:
         if path.exists():
             if not (path / _LOCK).exists():
                 raise UpError(f"{path} is not the folder of a stack, since {_LOCK} is missing")
+            deleted = any(each.name != _LOCK for each in path.iterdir())
             data = DataDir(path)
             try:
-                deleted = any(each.name != _LOCK for each in path.iterdir())
                 data.clear()
             finally:
                 data.release()
