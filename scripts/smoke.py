@@ -177,7 +177,11 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--api", default="http://127.0.0.1:7071", help="URL of the API")
-    parser.add_argument("--blobs", default="http://127.0.0.1:10000/devstoreaccount1", help="blob endpoint of documents")
+    parser.add_argument(
+        "--blobs",
+        default="http://127.0.0.1:10000/devstoreaccount1",
+        help="blob endpoint for the document",
+    )
     parser.add_argument("--container", default="smoke", help="container for the document")
     parser.add_argument("--audience", default="", help="audience of tokens; default: no token")
     sample = ROOT / "samples" / "invoice.png"

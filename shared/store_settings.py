@@ -42,7 +42,7 @@ class StoreSettings:
     blob_connection: str | None = setting(
         "LUCIUS_BLOB_CONNECTION",
         form.optional(form.text),
-        help="Connection string of the storage account for long strings and workspaces",
+        help="Connection string of the storage account for long strings, archived jobs and workspaces",
         secret=True,
         local=True,
     )

@@ -1,4 +1,4 @@
-// The caller: a token in memory, and the actions that the token's scopes allow. Without a token the app decides. On a laptop the app allows all actions.
+// The caller: a token in memory, and the actions that the token's scopes allow. Without a token the app decides. With `LUCIUS_AUTH_MODE=none` the app allows all actions.
 import { computed, signal } from "./html.js";
 
 export const token = signal("");

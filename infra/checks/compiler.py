@@ -121,7 +121,7 @@ class Compiler:
         return [Finding(path, line, "format", f"is not formatted: bicep format {path.name}")]
 
     def snapshot(self, path: Path) -> list[dict[str, Any]]:
-        """Returns each resource of a deployment with a valid parameter file, with its evaluated properties."""
+        """Returns the resources that a deployment of a valid parameter file creates, with evaluated properties."""
         deployment = {
             "tenantId": _TENANT,
             "subscriptionId": SUBSCRIPTION,

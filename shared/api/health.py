@@ -104,4 +104,4 @@ class Ready(Response):
     """State of the dependencies `tables`, `blob`, `servicebus` and `durable`."""
     sweeper: SweeperState
     settings_not_read: list[SettingNotRead]
-    """Settings that are set and have no effect. Empty if every setting that is set has an effect."""
+    """Settings of earlier versions that are set and have no effect. Misspelled settings are not listed."""

@@ -53,7 +53,7 @@ class Incident(Response):
     """Tenant, trimmed and lower-cased. Null if the incident belongs to no tenant."""
     request_type: str | None
     state: IncidentStateName
-    """State of the incident. OPEN until an operator closes the incident, or the cause ends. The other states are
+    """State of the incident. OPEN until a caller closes the incident, or the cause ends. The other states are
     final."""
     code: Annotated[str, Field(examples=["ATTEMPTS_EXHAUSTED"])]
     """Code of the cause. For an incident of a job, the `error_code` of the job."""

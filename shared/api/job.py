@@ -207,7 +207,7 @@ class Job(Response):
     priority: str
     labels: dict[str, str]
     callback_urls: dict[str, str]
-    """Scheme and host of each URL, by name. The rest is hidden, because the rest can be a credential."""
+    """Scheme, host and port of each URL, by name. The rest is hidden, because the rest can be a credential."""
     requested_by: str | None
     requested_at: Instant
     source: str | None

@@ -171,7 +171,7 @@ class Hook(Response):
     tenant: str
     """Tenant, trimmed and lower-cased."""
     url: str | None
-    """Scheme and host of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose
+    """Scheme, host and port of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose
     URLs are in the jobs."""
     format: HookFormatName
     filter: HookFilter

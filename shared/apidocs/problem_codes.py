@@ -64,7 +64,7 @@ class ProblemCode(StrEnum):
         "DEPENDENCY_FAILED",
         409,
         "A dependency of the job no longer exists, or did not succeed and was not redriven. First redrive the "
-        "dependency that `detail` names, or redrive the job with `ignoreDependencies`.",
+        "dependency that `detail` names. If it no longer exists, redrive the job with `ignoreDependencies`.",
     )
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",

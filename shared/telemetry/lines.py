@@ -285,7 +285,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "EXPORT_FAILED",
         _W,
-        "Could not export the tables; retried by the hourly timer `prune`. Needs an operator if the warning repeats",
+        "Could not export the tables or remove old exports; retried by the timer `prune`. Needs an operator if the "
+        "warning repeats",
     ),
     Line("FEEDS_PRUNED", _I, "Removed expired events from the feeds; the record has the number of events"),
     Line(

@@ -59,7 +59,7 @@ SPANS: tuple[SpanRow, ...] = (
         SpanName.DISPATCH,
         "internal",
         "`job`",
-        "Records an attempt, or finds the attempt that the last step's RESULT recorded. Sends the directive. "
+        "Records an attempt, or finds the attempt that the previous step's RESULT recorded. Sends the directive. "
         "`lucius.verdict` has the result",
     ),
     SpanRow("send global-bus-p{lane}", "producer", "`attempt`", "Sends the directive to Service Bus"),
