@@ -62,7 +62,7 @@ class TenantLive(Refused, status=409):
     def __init__(self, tenant: str, living: int, *, is_all: bool) -> None:
         number = living if is_all else f"{living} or more"
         super().__init__(
-            f"tenant {tenant[:128]} has {number} jobs that have not ended; cancel the jobs, or wait until they end"
+            f"jobs of tenant {tenant[:128]} that have not ended: {number}; cancel the jobs, or wait until they end"
         )
         self.members = {"living": living}
 

@@ -70,8 +70,8 @@ def stores_over(
 ) -> EveryStore:
     """Returns the stores over the tables of `account`, with the names in `settings`.
 
-    `texts` is the store of long texts of rows. `archive` is the store of archived jobs. A new feed has events from
-    `now` on.
+    `texts` is the store of long texts of rows. `archive` is the store of archived jobs. `now` is the
+    clock: a new feed has events from the time of its creation on.
     """
     index, gates = settings.index_table, settings.gates_table
     return EveryStore(

@@ -1,4 +1,4 @@
-"""The price of a deployment for a month at a number of jobs, by row.
+"""The monthly price of a deployment for a number of jobs, as rows.
 
 Flex Consumption bills an instance while a function runs on it, at least one second each time. Flex Consumption scales
 HTTP, Durable and each other function separately. On a plan all functions share the instances.

@@ -69,7 +69,7 @@ _CLASSES = (
         "Unavailable",
         frozenset({"503"}),
         "Yes, after `Retry-After` seconds",
-        "Send the same request again: a submission returns the same job.",
+        "A repeated submission returns the same job.",
     ),
     _Class(
         "Defect",

@@ -620,7 +620,7 @@ class HookSecret(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
+            description="Scheme, host and port of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -1916,7 +1916,7 @@ class Hook(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
+            description="Scheme, host and port of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -1971,7 +1971,7 @@ class HookDetail(Message):
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
+            description="Scheme, host and port of the URL. The rest is hidden, because the rest can be a secret. Null for `default`, whose\nURLs are in the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -2052,7 +2052,7 @@ class Incident(Message):
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
         Field(
-            description="State of the incident. OPEN until an operator closes the incident, or the cause ends. The other states are\nfinal."
+            description="State of the incident. OPEN until a caller closes the incident, or the cause ends. The other states are\nfinal."
         ),
     ]
     code: Annotated[str, Field(description="Code of the cause. For an incident of a job, the `error_code` of the job.")]
@@ -2087,7 +2087,7 @@ class IncidentDetail(Message):
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
         Field(
-            description="State of the incident. OPEN until an operator closes the incident, or the cause ends. The other states are\nfinal."
+            description="State of the incident. OPEN until a caller closes the incident, or the cause ends. The other states are\nfinal."
         ),
     ]
     code: Annotated[str, Field(description="Code of the cause. For an incident of a job, the `error_code` of the job.")]
@@ -2974,7 +2974,7 @@ class Job(Message):
     callback_urls: Annotated[
         dict[str, str],
         Field(
-            description="Scheme and host of each URL, by name. The rest is hidden, because the rest can be a credential."
+            description="Scheme, host and port of each URL, by name. The rest is hidden, because the rest can be a credential."
         ),
     ]
     requested_by: str | None
@@ -3066,6 +3066,6 @@ class Ready(Message):
     settings_not_read: Annotated[
         list[SettingNotRead],
         Field(
-            description="Settings that are set and have no effect. Empty if every setting that is set has an effect."
+            description="Settings of earlier versions that are set and have no effect. Misspelled settings are not listed."
         ),
     ]

@@ -1,7 +1,8 @@
 """Tables for one caller (R24). Each read and write names a partition that the caller can use.
 
 In the tables of the index and of the feed, a tenant has its own partition, whose key is the encoded tenant name.
-`SHARED` lists the other partitions that a request can use. Only the sweeper uses the remaining partitions.
+`SHARED` lists the other partitions that a request can use through these tables. The remaining partitions need the
+stores of all tenants (`Context.of_all_tenants`).
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def _apply_failure(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *
 
 
 def give_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> RecordedAnswer:
-    """Abandons a delivery without another attempt, since its content no longer exists."""
+    """Abandons a delivery without another attempt, since its event or its callback URL no longer exists."""
     return _end_dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
 
 
