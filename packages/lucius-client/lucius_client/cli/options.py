@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,30 +22,25 @@ JobIds = Annotated[
     ),
     ids.JOB,
 ]
+
+
+def tenant_option(text: str) -> Any:
+    """Returns the option `--tenant` with this help text."""
+    return typer.Option(envvar="LUCIUS_TENANT", help=text, autocompletion=completion.tenants)
+
+
 Tenant = Annotated[
     str | None,
-    typer.Option(
-        envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the tenant of the login, or of a token for one tenant, else all tenants.",
-        autocompletion=completion.tenants,
-    ),
+    tenant_option("The tenant. Default: the tenant of the login, or of a token for one tenant, else all tenants."),
 ]
 OneTenant = Annotated[
     str | None,
-    typer.Option(
-        envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the tenant of the login or token. Required if neither has a tenant.",
-        autocompletion=completion.tenants,
-    ),
+    tenant_option("The tenant. Default: the tenant of the login or token. Required if neither has a tenant."),
 ]
 #: for commands that do not use the tenant of a token
 LoginTenant = Annotated[
     str | None,
-    typer.Option(
-        envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the login's tenant. Required without a login, or with --token.",
-        autocompletion=completion.tenants,
-    ),
+    tenant_option("The tenant. Default: the login's tenant. Required without a login, or with --token."),
 ]
 JobType = Annotated[
     str | None,

@@ -12,6 +12,7 @@ from lucius_client.cli import completion, rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import NAME_A_TENANT, UsageError
 from lucius_client.cli.instants import instant_ahead
+from lucius_client.cli.options import tenant_option
 from lucius_client.cli.quota_tables import GATES, QUOTA_LOG, WAITING, change_line
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.rules_file import BREAKER_NUMBERS, read_rules
@@ -20,20 +21,16 @@ from lucius_client.models import Quota
 
 Tenant = Annotated[
     str | None,
-    typer.Option(
-        envvar="LUCIUS_TENANT",
-        help="The tenant. `*` selects the limits for every tenant. Default: the login's tenant. Without --gate, "
-        "required if you have no login or use --token.",
-        autocompletion=completion.tenants,
+    tenant_option(
+        "The tenant. `*` selects the limits for every tenant. Default: the login's tenant. Without --gate, "
+        "required if you have no login or use --token."
     ),
 ]
 #: for commands whose change belongs to one tenant
 OneTenant = Annotated[
     str | None,
-    typer.Option(
-        envvar="LUCIUS_TENANT",
-        help="The tenant. Default: the login's tenant. Without --gate, required if you have no login or use --token.",
-        autocompletion=completion.tenants,
+    tenant_option(
+        "The tenant. Default: the login's tenant. Without --gate, required if you have no login or use --token."
     ),
 ]
 Gate = Annotated[
@@ -69,11 +66,9 @@ def list_(
     session: Session,
     tenant: Annotated[
         str | None,
-        typer.Option(
-            envvar="LUCIUS_TENANT",
-            help="The tenant. `*` selects the limits for every tenant. Default: the tenant of the login, or of a token "
-            "for one tenant, else all tenants.",
-            autocompletion=completion.tenants,
+        tenant_option(
+            "The tenant. `*` selects the limits for every tenant. Default: the tenant of the login, or of a token "
+            "for one tenant, else all tenants."
         ),
     ] = None,
     limit: Limit = 100,
