@@ -6,6 +6,9 @@ import { ActionDialog } from "./dialog.js";
 import { ErrorState, Skeleton, useLoad } from "./load.js";
 import { may, operatesAll } from "./session.js";
 
+/** Returns true for a dispatch limit, which stops steps instead of jobs. */
+export const isDispatchLimit = (quota) => ["service", "lane"].includes(quota.kind);
+
 const LIMITS = { max_active: "Maximum active jobs", max_per_hour: "Maximum starts per hour" };
 
 /** Shows the effect of a change of limits, from a dry run. */
@@ -45,7 +48,7 @@ export function QuotaActions({ quota, keys, onDone }) {
   const headers = open === "limits" ? { "If-Match": quota.etag } : {};
   // limits for every tenant only set the limits of other quotas
   const defaults = quota.tenant === "*" && !quota.name;
-  const sends = ["service", "lane"].includes(quota.kind);
+  const sends = isDispatchLimit(quota);
   // a tenant's own caller can hold, throttle and resume; other changes require an operator
   const own = ["hold", "throttle", "resume"];
   const offered = Object.keys(actions).filter((name) => (operatesAll.value || (quota.tenant !== "*" && own.includes(name))) && ({ hold: !quota.hold && !defaults, throttle: !defaults && !sends, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) }[name] ?? true));

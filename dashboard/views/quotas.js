@@ -9,7 +9,7 @@ import { Meter } from "../parts/meter.js";
 import { link, route, setQuery, tenant } from "../parts/route.js";
 import { Shape } from "../parts/state.js";
 import { exact, Time } from "../parts/time.js";
-import { QuotaActions } from "../parts/quota_actions.js";
+import { isDispatchLimit, QuotaActions } from "../parts/quota_actions.js";
 
 /** Returns the text of a quota: "tenant acme, type OCR". */
 export function nameOf(quota) {
@@ -33,9 +33,6 @@ function signs(quota) {
   ].filter(Boolean);
 }
 
-/** Returns true for a dispatch limit, which stops steps instead of jobs. */
-const sends = (quota) => ["service", "lane"].includes(quota.kind);
-
 function limits(rule) {
   if (!rule) return "no limits";
   const words = { max_active: "active jobs", max_per_hour: "starts per hour", burst: "starts in a burst", max_staged: "waiting jobs", emergency_max_active: "emergency jobs" };
@@ -49,7 +46,7 @@ function Waiting({ quota }) {
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${4} />`;
   const { waiting, total } = found.data;
-  if (!waiting.length) return html`<p class="muted">${sends(quota) ? "LUCIUS does not list the steps that wait for a service or lane." : "No job waits for this quota."}</p>`;
+  if (!waiting.length) return html`<p class="muted">${isDispatchLimit(quota) ? "LUCIUS does not list the steps that wait for a service or lane." : "No job waits for this quota."}</p>`;
   return html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Reason</th><th>Estimated start</th></tr></thead><tbody>
     ${waiting.map((each) => html`<tr key=${each.jobId}><td class="tabular muted">${each.position}</td><td><a class="mono" href=${link(["jobs", each.jobId])}>${each.jobId.slice(0, 12)}</a></td>
       <td>${each.priority}</td><td class="clip-any" title=${each.waits_for}>${WHY[each.why] ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">after a job ends or a quota changes</span>`}</td></tr>`)}
