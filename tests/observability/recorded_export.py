@@ -36,7 +36,7 @@ from shared.telemetry import increment, line_ids, log, observe, set_gauge
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, MetricKind
 from shared.telemetry.spans import request_span
-from tests.observability.test_moves import dispatched, replied, submitted
+from tests.observability.moves import dispatched, replied, submitted
 from tests.operations.conftest import built
 
 provider = LoggerProvider()

@@ -13,8 +13,8 @@ from shared.telemetry import exporting, tracing
 from shared.telemetry.spans import request_span
 from tests.observability.conftest import Telemetry
 from tests.observability.ingestion import ingestion, run
+from tests.observability.moves import dispatched, replied, submitted
 from tests.observability.recorded_export import Row, rows_of
-from tests.observability.test_moves import dispatched, replied, submitted
 from tests.operations.conftest import World
 
 #: a 3-step job with one request, all traces kept
@@ -30,7 +30,7 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from tests.memory_stores import MemoryLedger
 from shared.telemetry import info
 from shared.telemetry.spans import request_span
-from tests.observability.test_moves import dispatched, replied, submitted
+from tests.observability.moves import dispatched, replied, submitted
 from tests.operations.conftest import built
 
 provider = LoggerProvider()

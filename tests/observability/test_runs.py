@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.observability.conftest import Telemetry
-from tests.observability.test_moves import dispatched, replied
+from tests.observability.moves import dispatched, replied
 from tests.operations.conftest import World
 from tests.operations.support import submitted
 
