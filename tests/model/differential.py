@@ -199,8 +199,8 @@ class Pair:
                 return model.pause(now)
             case Control(ControlKind.RESUME):
                 return model.resume(now)
-            case Admitted():
-                return model.admitted(now)
+            case Admitted(_, park_no):
+                return model.admitted(now, park_no)
             case Awaited():
                 return model.awaits()
             case DependenciesSettled():

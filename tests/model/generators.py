@@ -54,7 +54,14 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
             yield ReplyArrived(reply(record, "RESULT", name), next_attempt=following)
     for kind in ControlKind:
         yield Control(kind)
-    yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
+    yield from (
+        Admitted(park_no=record.job.park_no),
+        Admitted(park_no=record.job.park_no + 1),
+        Awaited(),
+        DependenciesSettled(),
+        DependencyFailed("job_0"),
+        Expired(),
+    )
     yield PriorityChanged("high")
     yield OrchestrationEnded(record.job.instance_id)
     yield OrchestrationEnded(record.job.instance_id, silent=True)
@@ -78,7 +85,14 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
     yield Gated(step_id, "service:ocr", "service:ocr is held: it is slow")
     for kind in ControlKind:
         yield Control(kind)
-    yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
+    yield from (
+        Admitted(park_no=record.job.park_no),
+        Admitted(park_no=record.job.park_no + 1),
+        Awaited(),
+        DependenciesSettled(),
+        DependencyFailed("job_0"),
+        Expired(),
+    )
     yield PriorityChanged("high")
     for restarts in ("", ".r1", ".r5"):
         yield OrchestrationEnded(record.job.instance_id + restarts)

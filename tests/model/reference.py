@@ -73,9 +73,9 @@ class Model(Attempts):
             self.paused_since = None
         return MOVED
 
-    def admitted(self, now: float) -> str:
-        """Its quotas admit it; a job that no longer waits ignores this."""
-        if self.status != "THROTTLED":
+    def admitted(self, now: float, park_no: int) -> str:
+        """Its quotas admit it; a job that does not wait, or was paused since, ignores this."""
+        if self.status != "THROTTLED" or self.park_no != park_no:
             return UNHEARD
         self.status, self.staged = "QUEUED", False
         self.deadline = later(self.total, now)

@@ -177,9 +177,13 @@ class JobMachine(RuleBasedStateMachine):
 
     # --- requests of operators, quotas and the sweeper
 
-    @rule(what=st.sampled_from([Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired()]))
+    @rule(what=st.sampled_from([Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired()]))
     def waits_or_goes_on(self, what: Occurrence) -> None:
         self.pair.occurs(what)
+
+    @rule(pauses_since=st.sampled_from([0, 0, 0, 1]))
+    def admitted(self, pauses_since: int) -> None:
+        self.pair.occurs(Admitted(park_no=self.pair.record.job.park_no - pauses_since))
 
     @rule(priority=st.sampled_from(["low", "normal", "high"]))
     def prioritised(self, priority: str) -> None:

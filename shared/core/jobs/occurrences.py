@@ -141,6 +141,8 @@ class Admitted:
 
     #: the job's quotas at its admission: `{"gate", "name", "active", "max_active"}` each
     gates: tuple[dict[str, Any], ...] = ()
+    #: number of the job's pauses when its slot was checked
+    park_no: int = 0
 
 
 @dataclass(frozen=True)

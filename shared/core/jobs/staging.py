@@ -14,8 +14,11 @@ from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
 
 
 def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
-    """Admits the job: its total time starts now. The outcome is IGNORED unless the job is THROTTLED."""
-    if record.job.status is not JobStatus.THROTTLED:
+    """Admits the job: its total time starts now. The outcome is IGNORED unless the job is THROTTLED.
+
+    The outcome is also IGNORED if the job was paused after the check of its slot. That pause removed the slot.
+    """
+    if record.job.status is not JobStatus.THROTTLED or record.job.park_no != admission.park_no:
         return ignore(record, IgnoreReason.ALREADY)
     total, waited_s = record.job.total_time_s, (provenance.at - record.job.created_at).total_seconds()
     after = move_job(

@@ -62,7 +62,7 @@ async def admit(
     reason: str | None = None,
 ) -> Stored | None:
     """Makes an admitted job QUEUED and starts it. If the job is a redrive or a replay, first marks the old job with the
-    job's id. Returns None if the job no longer waits, or if it was paused and has no slot.
+    job's id. Returns None if the job does not wait, or if a pause removed its slot.
 
     `gates`: the quotas that admitted the job. Empty if the admitting process died. `actor` and `reason`: the operator
     that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, Contended,
@@ -75,5 +75,9 @@ async def admit(
         return None
     await mark_unnamed(context, orchestrations, stored.record)
     origin = Origin(cause_id=f"admit:{job_id}", actor=actor, source="gates", reason=reason)
-    admitted = await transition(context, stored, Admitted(gates), origin, orchestrations=orchestrations)
+    occurrence = Admitted(gates, stored.record.job.park_no)
+    admitted = await transition(context, stored, occurrence, origin, orchestrations=orchestrations)
+    if admitted.stored.record.job.is_staged:
+        # Race place: another process paused the job, and possibly resumed it
+        return None
     return await start_once(orchestrations, admitted.stored)

@@ -288,6 +288,27 @@ async def test_a_resumed_job_that_was_let_in_keeps_its_place(world: World) -> No
     await settled(world)
 
 
+async def test_a_job_that_a_pause_moved_since_its_admission_does_not_start(world: World) -> None:
+    """Race place: the end of another job admits it; before its start, a pause removes its slot, and a resume dies."""
+    world = limited(world, max_inflight_per_tenant=1, overflow="stage")
+    await prepared(world, Case(()))
+    other = apart(world)
+
+    async def pauses_and_resumes() -> None:
+        await asks(ControlKind.PAUSE, job_id=SECOND)(other)
+        with failing(world.index, "move_places", error=Killed), pytest.raises(Killed):
+            await asks(ControlKind.RESUME, "2", SECOND)(other)
+
+    async def admitted() -> None:
+        meanwhile(world.ledger, "commit", pauses_and_resumes)
+
+    meanwhile(world.index, "write_admission", admitted, after=True)
+    await ends(FIRST)(world)
+    assert (await world.job(SECOND)).job.status is JobStatus.THROTTLED
+    assert wrong(world) is None
+    await settled(world)
+
+
 def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
     """A hold ends beside a cancel of the job that waits for it and a resume at a full gate: no queue is lost."""
 
