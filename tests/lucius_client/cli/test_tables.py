@@ -12,7 +12,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from lucius_client.cli.tables import Column, Listing, age, print_page, print_table
+from lucius_client.cli.events import EVENTS
+from lucius_client.cli.job_tables import ARTIFACTS, JOBS
+from lucius_client.cli.tables import Column, Listing, age, print_page, print_table, table_lines
 from shared.apidocs.examples import by_model
 from tests.lucius_client import samples
 from tests.lucius_client.cli.command import run_main
@@ -161,6 +163,37 @@ def test_a_cell_is_one_line_without_controls() -> None:
     """They are escaped; a missing value is a dash, and characters of two columns count twice."""
     assert drawn(row(text="a\nb\t\x1b[2J\u202e", state=None), width=None)[1] == rf"{ID}  a\nb\t\x1b[2J\u202e  -      3m"
     assert drawn(row(text="中文中文中文"), width=38)[1] == f"{ID}  中文中…  OPEN   3m"
+
+
+def test_a_shortened_uri_keeps_its_end() -> None:
+    """Results of one job begin alike."""
+    rows = [{"stepId": "ocr", "name": "output", "uri": f"https://store/results/中文/{name}.json"} for name in "ab"]
+    lines = [line.plain for line in table_lines(ARTIFACTS, rows, 32)]
+    assert [line.split("  ")[-1] for line in lines] == ["uri", "…sults/中文/a.json", "…sults/中文/b.json"]
+    assert all(cell_len(line) <= 32 for line in lines)
+
+
+def test_a_job_that_ended_has_no_current_step() -> None:
+    """The API names the last step of such a job."""
+    job = {"jobId": ID, "status": "IN_PROGRESS", "current_step_id": "ocr"}
+    steps = [table_lines(JOBS, [job | {"status": status}], None)[1].plain for status in ("IN_PROGRESS", "SUCCEEDED")]
+    assert ["ocr" in line for line in steps] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        ({"change": "HELD", "gate": {"kind": "tenant/type", "name": "OCR"}}, "HELD, type OCR"),
+        ({"change": "HELD", "gate": {"kind": "tenant", "name": ""}}, "HELD, tenant"),
+        ({"status": "OPEN", "from": "CLOSED", "gate": {"kind": "service", "name": "ocr"}}, "OPEN, service ocr"),
+        ({"status": "QUEUED"}, "QUEUED"),
+        ({}, "-"),
+    ],
+)
+def test_an_event_about_a_quota_names_the_quota(payload: dict[str, Any], text: str) -> None:
+    """The subject of the event is the quota's id, which people do not know."""
+    event = {"time": None, "type": "t", "subject": "s", "data": {"payload": payload}}
+    assert table_lines(EVENTS, [event], None)[1].plain.endswith(text)
 
 
 @pytest.mark.parametrize(

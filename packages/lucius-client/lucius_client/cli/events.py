@@ -143,7 +143,13 @@ def _used(cursor_file: Path | None) -> Iterator[None]:
 
 
 def _status(payload: Json) -> str:
-    """Returns the status in the event's payload, else the change of a quota, else `-`."""
+    """Returns the status or the change in the payload of an event, and the quota if the event is about a quota.
+
+    Returns `-` for other payloads.
+    """
+    if gate := payload.get("gate"):
+        kind = gate["kind"].removeprefix("tenant/")
+        return f"{payload.get('status') or payload.get('change')}, {kind} {gate['name']}".rstrip()
     return str(payload.get("status") or payload.get("change") or "-")
 
 

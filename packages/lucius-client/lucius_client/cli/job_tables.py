@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.tables import Column, Listing, status
+from lucius_client.series import TERMINAL
 
 #: states of a job that ended without success
 FAILED = ("FAILED_FINAL", "CANCELLED")
@@ -27,6 +30,11 @@ def _labels(job: Json) -> str:
     return " ".join(f"{key}:{value}" for key, value in (job.get("labels") or {}).items())
 
 
+def _current_step(job: Json) -> Any:
+    """Returns the current step, or None for a job that ended, of which the API can return the last step."""
+    return None if job["status"] in TERMINAL else job.get("current_step_id")
+
+
 JOBS = Listing(
     "jobs",
     "jobId",
@@ -35,7 +43,7 @@ JOBS = Listing(
         Column("tenant", "tenant_id", room=8, drop=4),
         Column("type", "request_type", room=8, drop=3),
         Column("status", status(), drop=1),
-        Column("step", "current_step_id", room=6, drop=5),
+        Column("step", _current_step, room=6, drop=5),
         Column("labels", _labels, room=8, drop=6),
         Column("created", "created_at", at=True, drop=2),
     ),
@@ -49,7 +57,7 @@ STEPS = Listing(
         Column("status", status()),
         Column("attempt", lambda step: f"{step.get('attempt_no')}/{step.get('max_attempts', '?')}"),
         Column("error", "last_error_code", room=10, drop=1),
-        Column("result", lambda step: (step.get("result_ref") or {}).get("uri"), room=12, drop=3),
+        Column("result", lambda step: (step.get("result_ref") or {}).get("uri"), room=12, drop=3, keeps_end=True),
     ),
 )
 #: columns for the rows of `artifacts`
@@ -61,7 +69,7 @@ ARTIFACTS = Listing(
         Column("name", "name", room=8),
         Column("type", "media_type", room=8, drop=2),
         Column("bytes", "size", drop=1),
-        Column("uri", "uri", room=12),
+        Column("uri", "uri", room=12, keeps_end=True),
     ),
 )
 EVENTS = Listing(

@@ -35,7 +35,7 @@ SUBMITTED = Listing(
     "jobId",
     (
         Column("job", "jobId"),
-        Column("document", "document", room=10, drop=2),
+        Column("document", "document", room=8, drop=2, keeps_end=True),
         Column("status", status(), drop=1),
     ),
 )
@@ -45,12 +45,17 @@ _FIRST_STAYS = {"labels": "labels", "callback_urls": "callback URLs"}
 _NAMED = 5
 
 
-_WAITS_FOR = Column("waits for", lambda job: at_a_quota(job) or job.get("gate"), room=12, drop=3)
+def _waits_for(job: Json) -> str:
+    """Returns the quota that stops the job, without words that each line of the table would begin with."""
+    return (at_a_quota(job) or job.get("gate") or "").removeprefix("the quota of ")
+
+
+_WAITS_FOR = Column("waits for", _waits_for, room=20, drop=3)
 CHECKED = Listing(
     "documents",
     lambda result: str(result["idempotency"].get("jobId") or ""),
     (
-        Column("document", "document", room=10),
+        Column("document", "document", room=10, keeps_end=True),
         Column("tenant", "tenant", room=8, drop=3),
         Column("verdict", lambda result: result["idempotency"]["verdict"]),
         Column("job", lambda result: result["idempotency"].get("jobId"), drop=4),

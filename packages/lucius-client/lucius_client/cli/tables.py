@@ -48,6 +48,8 @@ class Column:
     at: bool = False
     #: `True` if it is only on a page and with `-o wide`
     wide: bool = False
+    #: `True` if a shortened cell keeps its end, for paths and URIs
+    keeps_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,10 @@ def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wi
     cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]
     shown = _fitted(columns, cells, width)
     header = [Text(column.heading, style="bold") for column in columns]
+    for index, wanted in shown.items():
+        if columns[index].keeps_end:
+            for line in cells:
+                line[index] = _end_of(line[index], wanted)
     return [_line([line[index] for index in shown], shown.values()) for line in (header, *cells)]
 
 
@@ -191,6 +197,16 @@ def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Text]], width: i
     while spare() > 0 and (short := [index for index in shown if shown[index] < whole[index]]):
         shown[min(short, key=lambda index: shown[index])] += 1
     return shown
+
+
+def _end_of(cell: Text, width: int) -> Text:
+    """Returns the cell without as many first characters as needed to fit into `width`."""
+    if cell_len(cell.plain) <= width:
+        return cell
+    kept = cell.plain
+    while cell_len(kept) > width - 1:
+        kept = kept[1:]
+    return Text(f"…{kept}", style=cell.style)
 
 
 def _line(cells: Sequence[Text], widths: Iterable[int]) -> Text:
