@@ -76,16 +76,16 @@ def _waves(
 
 
 def _on_signals(stop: asyncio.Event, stack: Stack) -> None:
-    def on_signal() -> None:
+    def on_signal(number: signal.Signals) -> None:
         if stop.is_set():
             stack.kill()
             os._exit(130)
-        log("stopping; press Ctrl-C again to stop immediately")
+        log("stopping; press Ctrl-C again to stop immediately" if number is signal.SIGINT else "stopping")
         stop.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, on_signal)
+        loop.add_signal_handler(number, on_signal, number)
 
 
 class _Announcement:

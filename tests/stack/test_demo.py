@@ -96,6 +96,7 @@ def test_the_samples_are_answered(demo: Demo) -> None:
     assert re.search(counted, demo.text)
     assert "3 of 3 jobs SUCCEEDED" in demo.text
     assert "\x1b" not in demo.text
+    assert "Ctrl-C" not in demo.text
     demo.left_nothing()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from lucius_client.cli import quotas, rules_file
 from lucius_client.cli.exits import UsageError
+from lucius_client.cli.quota_tables import change_line
 from lucius_client.cli.rules_file import FileRule, read_rules
 from lucius_client.governance import Governance
 from shared.api.quota import Quota
@@ -32,6 +33,18 @@ quotas:
 NONE = dict.fromkeys(("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight", "breaker"))
 #: of a breaker, where the file names none
 NEW = dict.fromkeys(("min_calls", "cooldown_s", "min_tenants"))
+
+
+def test_a_change_that_keeps_the_limits_does_not_look_like_a_new_limit() -> None:
+    """The reset of a closed breaker deletes only the breaker's counts."""
+    quota = {"name": None, "tenant": "acme", "type": "OCR", "source": None}
+    one, two = {"rule": {"max_active": 1}}, {"rule": {"max_active": 2}}
+    assert change_line({"quota": quota, "changed": True, "before": one, "after": one}).endswith(
+        ": changed, the limits stay (max_active=1)"
+    )
+    assert change_line({"quota": quota, "changed": True, "before": one, "after": two}).endswith(
+        ": max_active=1 -> max_active=2"
+    )
 
 
 def test_the_texts_have_the_name_of_each_kind_of_gate_over_all_tenants() -> None:

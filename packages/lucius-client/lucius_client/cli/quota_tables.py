@@ -16,7 +16,9 @@ def change_line(change: Json) -> str:
     )
     if not change["changed"]:
         return f"{gate}: unchanged ({summary(change['after'])})"
-    line = f"{gate}: {summary(change['before'])} -> {summary(change['after'])}"
+    before, after = summary(change["before"]), summary(change["after"])
+    # a reset of a closed breaker deletes only the breaker's counts
+    line = f"{gate}: {before} -> {after}" if before != after else f"{gate}: changed, the limits stay ({after})"
     if not change.get("dryRun"):
         return line
     counted = change.get("released")
