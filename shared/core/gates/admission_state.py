@@ -6,7 +6,7 @@ admit it together, or none does. A waiting job holds no slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -31,7 +31,7 @@ from shared.core.jobs.routing import normalise
 #: job fields by which `AdmissionState.active_by_kind` counts
 _COUNTED_BY = ("job_type", "mode")
 EMERGENCY = "emergency"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH, _NEVER = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 #: time that a priority adds to a job's age
 _AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": timedelta(minutes=-30)}
 
@@ -112,6 +112,15 @@ class GateVerdict:
             and self.blocked_by in (BlockReason.FULL, BlockReason.RATE, BlockReason.BREAKER)
             and not by_time
         )
+
+
+def find_last_to_open(verdicts: Iterable[GateVerdict]) -> GateVerdict | None:
+    """Returns the quota that stops the job longest, for people. Returns None if no quota stops the job.
+
+    This is the first quota that time alone does not open, else the quota with the latest `opens_at`.
+    """
+    blocking = (verdict for verdict in verdicts if verdict.blocks)
+    return max(blocking, key=lambda verdict: verdict.opens_at or _NEVER, default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

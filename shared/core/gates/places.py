@@ -20,6 +20,7 @@ from shared.core.gates.admission_state import (
     admit_candidate,
     evaluate_candidate,
     find_epoch,
+    find_last_to_open,
     remove_active,
 )
 from shared.core.gates.queues import (
@@ -184,7 +185,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
     Raises QuotaRejects and QueueFull. The caller then writes nothing.
     """
     verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
-    stopped_by = next((verdict for verdict in verdicts if verdict.blocks), None)
+    stopped_by = find_last_to_open(verdicts)
     try:
         _, queue = find_queue(admission, directory, candidate)
     except TooManyQueues:

@@ -15,6 +15,7 @@ from shared.core.gates.admission_state import (
     GateVerdict,
     WaitingQueue,
     evaluate_gates,
+    find_last_to_open,
     is_emergency,
 )
 from shared.core.gates.rules import GUARDS, Directory, Gate
@@ -94,17 +95,9 @@ def find_position(
     candidate = waiting.candidate
     emergency = queue is not None and queue.emergency and is_emergency(admission, directory, EMERGENCY)
     found = evaluate_gates(admission, directory, candidate, now, emergency=emergency)
-    return QueuePosition(
-        waiting, position, find_blocking_verdict(found), estimate_start(admission, found, position, now)
-    )
-
-
-def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
-    """Returns the verdict to show: the first quota that stops the job, else the jobs that are ahead."""
-    return next(
-        (verdict for verdict in found if verdict.blocks),
-        GateVerdict(found[0].gate, BlockReason.LINE, None, found[0].rule),
-    )
+    # without a quota that stops the job, the jobs ahead stop it
+    stopped_by = find_last_to_open(found) or GateVerdict(found[0].gate, BlockReason.LINE, None, found[0].rule)
+    return QueuePosition(waiting, position, stopped_by, estimate_start(admission, found, position, now))
 
 
 def estimate_start(

@@ -151,6 +151,34 @@ def test_the_reason_of_an_emergency_is_that_of_an_ordinary_job_without_a_number_
     assert reasons == [BlockReason.FULL, BlockReason.LINE]
 
 
+@pytest.mark.parametrize(
+    ("states", "stops"),
+    [
+        ([{"rule": Rule(max_per_hour=1)}, {"rule": Rule(max_active=1)}], GateKind.TYPE),
+        ([{"rule": Rule(max_active=1)}, {"rule": Rule(max_per_hour=1)}], GateKind.TENANT),
+        ([{"rule": Rule(max_per_hour=60)}, {"rule": Rule(max_per_hour=6)}], GateKind.TYPE),
+        ([{"rule": Rule(max_per_hour=6)}, {"rule": Rule(max_per_hour=60)}], GateKind.TENANT),
+        ([{"rule": Rule(max_active=1)}, {"rule": Rule(max_active=1)}], GateKind.TENANT),
+    ],
+)
+def test_the_quota_that_opens_last_is_shown(states: list[dict[str, Rule]], stops: GateKind) -> None:
+    """So that the shown quota agrees with the estimated start, at the creation and later."""
+    tenant = OneTenant(
+        *(GateState(gate=gate, **state) for gate, state in zip((TENANT, type_gate("OCR")), states, strict=True))
+    )
+    tenant.posts("one")
+    candidate = tenant.candidate("two")
+    decision = decide_arrival(tenant.admission, tenant.directory, candidate, tenant.now)
+    assert decision.stopped_by is not None
+    tenant.posts("two")
+    [number] = tenant.admission.queues
+    waiting = QueuedJob(candidate, number, "", START)
+    found = find_position(tenant.admission, tenant.directory, waiting, 1, tenant.now)
+    assert [decision.stopped_by.gate.kind, found.stopped_by.gate.kind] == [stops, stops]
+    times = [verdict.opens_at for verdict in decision.verdicts if verdict.blocks]
+    assert found.expected_at == (None if None in times else max(at for at in times if at))
+
+
 # --- waiting queues
 
 
