@@ -57,7 +57,7 @@ def build(root: Path, target: Path) -> Built:
     packages.symlink_to(site)
     built = Built(app, installed, _bytes(app), _bytes(site))
     if built.package_bytes > MOST_BYTES:
-        raise CheckFailed(f"the package is larger than {MOST_BYTES // 1024 // 1024} MB: {built}")
+        raise CheckFailed(f"the packages are larger than {MOST_BYTES / 1e6:.0f} MB: {built}")
     return built
 
 

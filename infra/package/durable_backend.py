@@ -35,7 +35,7 @@ def chosen(parameters: Path, environ: Mapping[str, str]) -> str:
     if backend is None:
         raise CheckFailed(f"{parameters}: durableBackend must be readEnvironmentVariable('{SETTING}', ...)")
     if backend not in HOST_JSON:
-        raise CheckFailed(f"{SETTING} is {backend}; must be {' or '.join(HOST_JSON)}")
+        raise CheckFailed(f"unknown durable backend {backend}; set {SETTING} to {' or '.join(HOST_JSON)}")
     return backend
 
 

@@ -176,7 +176,7 @@ def check_backends(root: Path) -> list[Finding]:
             ]
         shown = content.get(_LOG_LEVEL[0], {}).get(_LOG_LEVEL[1], {})
         wrong += [
-            f"logging.logLevel.{category} must be {level}, because the records of lower levels fill the log"
+            f"logging.logLevel.{category} must be {level} or higher, because the records of lower levels fill the log"
             for category, level in _QUIET.items()
             if category not in shown or _LEVELS.index(shown[category]) < _LEVELS.index(level)
         ]

@@ -63,7 +63,7 @@ class RunLog:
         blob = workspace.append_blob(f"{folder}/{attempt}.log")
         if blob.open():
             found = cls(blob, max_bytes)
-            found.note(f"attempt {attempt} starts again: its runner has stopped")
+            found.note(f"attempt {attempt} starts again: its directive was delivered again")
             return found
         before = next((each for each in range(attempt - 1, 0, -1) if _closed(workspace, folder, each, attempt)), None)
         blob.create(CONTENT_TYPE)

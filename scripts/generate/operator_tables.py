@@ -171,7 +171,7 @@ _ACTIONS = {
     ),
     "CONFIGURATION_READ": "repair the key that `protocols.problems` names",
     "PROTOCOL_VERSION_REFUSED": "raise `version` of the protocol that `protocols.problems` names",
-    "SETTINGS_NOT_READ": "set the settings that `replaced_by` names",
+    "SETTINGS_NOT_READ": "remove these settings, and set the settings that `replaced_by` names",
     "AUTH_NONE": "set `LUCIUS_AUTH_MODE=jwt`; no action on a local machine",
     **dict.fromkeys(
         ("DESK_CALL_UNKNOWN", "HINT_UNKNOWN", "DELIVERY_UNKNOWN"), "find the sender: only the app writes to this queue"
@@ -192,7 +192,7 @@ def log_lines() -> str:
     return "\n\n".join(
         [
             "### Warnings",
-            "If a warning has no action below, LUCIUS repairs the cause. Act only if the warning repeats.",
+            "A warning without an action below needs no action, unless the warning repeats.",
             markdown_table(("`event`", "meaning", "action"), warnings),
             "### Information",
             markdown_table(("`event`", "meaning"), others),

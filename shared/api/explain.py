@@ -234,7 +234,7 @@ def _ended(record: Record) -> str:
 
 def _ahead(directives: int) -> str:
     if directives >= MAX_SHOWN:
-        return f"more than {MAX_SHOWN} directives are"
+        return f"at least {MAX_SHOWN} directives are"
     return {0: "no directive is", 1: "one directive is"}.get(directives, f"{directives} directives are")
 
 

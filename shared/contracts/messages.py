@@ -86,7 +86,7 @@ class Directive(BaseModel):
     output_ref: Reference
     """Destination of the job's output."""
     final: bool
-    """`true` if this step's result is the result of the job: for the last step, and for each step of a last group."""
+    """`true` for the last step, and for each step of a last group."""
     final_index: int | None = None
     """Last group only. Index in the group, from 0. If `output_ref` names a blob, the first step of the group writes
     the blob."""

@@ -72,7 +72,11 @@ LINES: tuple[Line, ...] = (
         "A job or a step exceeded its time limit, or a job did not start before `expires_at`; the job or the step "
         "failed",
     ),
-    Line("LANE_BACKLOG", _I, "A timeout was postponed because replies or directives still waited on the lane"),
+    Line(
+        "LANE_BACKLOG",
+        _I,
+        "A timeout was postponed because replies or directives still waited on the lane, or the bus did not respond",
+    ),
     Line("GATED", _I, "A dispatch limit of the service or lane delayed the next attempt; `reason` has the limit"),
     Line("CANCEL_REQUESTED", _I, "A caller requested to cancel a job"),
     Line("PAUSE_REQUESTED", _I, "A caller requested to pause a job"),
@@ -86,7 +90,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "REPAIRED",
         _I,
-        "The sweeper repaired a job; `reason` has the repair: `start`, `close`, or a repeated external event",
+        "The sweeper repaired a job; `reason` has the repair: `start`, `close`, or the name of a wake-up event",
     ),
     Line("JOB_REDRIVEN", _I, "A redrive created a new job from this job"),
     Line("JOB_REPLAYED", _I, "A replay created a new job from this job"),
@@ -125,7 +129,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "DEAD_REPLIES",
         _W,
-        "The sweeper found replies in dead-letter queues, and received them unless `dry_run` is true",
+        "The sweeper found replies in dead-letter queues, or replies that a change of `LUCIUS_REPLIES` left in a "
+        "queue. The sweeper received the replies unless `dry_run` is true",
     ),
     Line("DEAD_REPLIES_UNFINISHED", _W, "Could not empty a dead-letter queue of replies; retried by the next sweep"),
     Line(
@@ -177,14 +182,18 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not write refused requests, sources or peaks of a tenant; the tenant's usage can be too low",
     ),
-    Line("DESK_UNSEEN", _W, "Could not admit waiting jobs of a tenant; retried by the next sweep"),
+    Line(
+        "DESK_UNSEEN",
+        _W,
+        "Could not admit a tenant's waiting jobs or check the tenant's job counts; retried by the next sweep",
+    ),
     Line(
         "TENANT_UNCOUNTED",
         _W,
-        "Could not count a tenant's jobs for a global quota; the tenant's slots stay reserved until an allocation "
-        "counts the jobs",
+        "Could not count a tenant's jobs for a quota over all tenants. The tenant's slots, or all free slots of a new "
+        "quota, stay reserved until an allocation counts the jobs",
     ),
-    Line("GATE_UNDIVIDED", _W, "Could not allocate a global quota; retried by the next sweep"),
+    Line("GATE_UNDIVIDED", _W, "Could not allocate a quota over all tenants; retried by the next sweep"),
     Line(
         "DIRECTORY_UNREAD",
         _W,
@@ -204,7 +213,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "ROW_REFUSED",
         _W,
-        "The Table service rejected a row of a job, so the job ended without the row; `row` has the key",
+        "The Table service rejected a row about an ended job, so the row is missing; `row` has the key",
     ),
     Line("WAITING_RESTORED", _W, "The sweeper restored a waiting job that was missing from its waiting queue"),
     Line("DESK_COUNTED_ANEW", _W, "Corrected a tenant's job counts that differed from the tenant's rows"),
@@ -314,7 +323,11 @@ LINES: tuple[Line, ...] = (
         "The Table service rejected a value of a request (the request got 400), or a stored row or blob is missing or "
         "invalid (needs an operator)",
     ),
-    Line("DEPENDENCY_UNAVAILABLE", _W, "A dependency did not respond, so a request got 503"),
+    Line(
+        "DEPENDENCY_UNAVAILABLE",
+        _W,
+        "A dependency did not respond, or concurrent writes changed the same rows, so a request got 503",
+    ),
     Line(
         "DEPENDENCY_DOWN",
         _W,
@@ -325,7 +338,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "SETTINGS_NOT_READ",
         _W,
-        "The app started with settings that it does not read; `replaced_by` names the settings that replace them",
+        "The app started with settings that it does not read; `replaced_by` has the replacement of each setting",
     ),
     Line(
         "ACCESS",

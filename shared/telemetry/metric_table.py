@@ -113,11 +113,17 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{reply}",
         ("type", "outcome"),
-        "Replies received, by outcome: `APPLIED`, or the reason of an ignored reply (LATE, DUPLICATE, ...)",
+        "Recorded replies, by outcome: `APPLIED`, or the reason of an ignored reply (LATE, DUPLICATE, ...)",
     ),
     Metric("reply_lag_seconds", _H, "s", (), "Time from the arrival of a reply on Service Bus to its commit"),
     Metric("rejected_messages_total", _C, "{message}", ("reason",), "Messages that no job could accept"),
-    Metric("dead_replies_total", _C, "{message}", (), "Replies that the sweeper received from dead-letter queues"),
+    Metric(
+        "dead_replies_total",
+        _C,
+        "{message}",
+        (),
+        "Replies that the sweeper received from dead-letter queues, or from a queue after a change of `LUCIUS_REPLIES`",
+    ),
     Metric(
         "clock_skew_total",
         _C,
@@ -188,7 +194,8 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{try}",
         ("outcome",),
-        "Webhook requests, by outcome: `delivered`, `failed` or `dead`",
+        "Attempts of webhook deliveries, by outcome: `delivered`, `failed` or `dead`. `dead` includes deliveries that "
+        "LUCIUS abandoned without a request",
     ),
     Metric(
         "webhooks_suspended",

@@ -317,7 +317,7 @@ def test_an_older_attempt_cannot_write_once_a_newer_one_has_begun() -> None:
     new.note("too late")
     new.flush()
     assert new.overtaken
-    assert b"attempt 3 starts again: its runner has stopped" in workspace.blobs[f"{FOLDER}/3.log"]
+    assert b"attempt 3 starts again: its directive was delivered again" in workspace.blobs[f"{FOLDER}/3.log"]
 
 
 def test_a_log_waits_for_storage_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

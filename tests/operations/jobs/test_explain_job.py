@@ -85,8 +85,8 @@ async def test_our_own_backlog_is_named_as_the_gate(world: World) -> None:
         (0, "no directive is ahead of the job's directive"),
         (1, "one directive is ahead of the job's directive"),
         (31, "31 directives are ahead of the job's directive"),
-        (32, "more than 32 directives are ahead of the job's directive"),
-        (5000, "more than 32 directives are ahead of the job's directive"),
+        (32, "at least 32 directives are ahead of the job's directive"),
+        (5000, "at least 32 directives are ahead of the job's directive"),
     ],
 )
 async def test_a_job_in_a_queue_shows_how_many_are_before_it(world: World, ahead: int, words: str) -> None:
