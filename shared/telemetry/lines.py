@@ -155,7 +155,12 @@ LINES: tuple[Line, ...] = (
     Line("REJECTED_REMOVED", _I, "Removed rejected messages that were older than 90 days"),
     Line("REJECTED_KEPT", _W, "Could not remove old rejected messages; retried by the next sweep"),
     Line("REJECTED_REDRIVEN", _I, "A caller redrove a rejected message; `outcome` has the result"),
-    Line("REPLY_RETRIED", _W, "A dependency did not respond while a reply was applied; retried by the same process"),
+    Line(
+        "REPLY_RETRIED",
+        _W,
+        "A dependency did not respond, or concurrent writes changed the same rows, while a reply was applied; retried "
+        "by the same process",
+    ),
     Line(
         "ORCHESTRATION_NOT_FOUND", _W, "The job of a reply had no orchestration; the sweeper starts the orchestration"
     ),

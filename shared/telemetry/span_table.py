@@ -80,7 +80,9 @@ SPANS: tuple[SpanRow, ...] = (
         "process global-bus-replies-p{lane}",
         "consumer",
         "the reply's `traceparent` if it is of the job's trace, else `attempt`",
-        "Application of a reply. The name is `process callback` if the reply came over HTTP. Linked to the attempt",
+        "Application of a reply. The name is `process callback` for a reply over HTTP, and `process redrive` for a "
+        "redriven message; both are internal. Linked to the attempt or, if `attempt` is the parent, to the reply's "
+        "`traceparent`",
     ),
     SpanRow(
         SpanName.SETTLE,
