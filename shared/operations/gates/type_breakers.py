@@ -73,10 +73,11 @@ def _get_stage(breaker: Breaker) -> tuple[str, int]:
 
 
 async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) -> GateState:
-    async def act(stored: StoredAdmission, directory: Directory) -> GateState:
+    async def act(stored: StoredAdmission, directory: Directory) -> GateState | None:
         state = stored.admission.state(seen.gate)
         if _get_stage(state.breaker or Breaker()) != _get_stage(seen.breaker or Breaker()):
-            raise Conflict
+            # not an error here, since another try would find the same
+            return None
         entries: tuple[LogEntry, ...] = ()
         for step in steps:
             state, log = change_breaker(state, step, context.clock.now())
@@ -88,6 +89,8 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
         return after.state(seen.gate)
 
     written = await admission_turns.act_on_admission(context, EVERY, act)
+    if written is None:
+        raise Conflict
     if written.breaker is not None and written.breaker.epoch > (seen.breaker or Breaker()).epoch:
         log_opened_breakers((written,))
     return written
@@ -111,7 +114,7 @@ def _strip_ends(state: GateState) -> GateState:
 
 
 async def read_breaker(context: Context, state: GateState) -> GateState:
-    """Returns the quota with its breaker as the last allocation left it. Raises LedgerUnavailable."""
+    """Returns the quota with the later state of its breaker, as `pick_latest`. Raises LedgerUnavailable."""
     if state.gate.kind is not GateKind.PLATFORM_TYPE:
         return state
     stored = await context.of_all_tenants.allocations.read(state.gate.id)

@@ -71,6 +71,32 @@ async def cooled_down(world: World) -> None:
     await served(world)
 
 
+async def test_an_allocation_that_a_reset_overtook_tries_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The allocation knows only the breaker that it read, so no further try can write it."""
+    await opened(world, max_active=6)
+    until = (await breaker_over_all(world)).until
+    assert until is not None
+    world.clock.advance((until - world.clock.now()).total_seconds())
+    real, tries = admission_turns.act_on_admission, list[int]()
+
+    async def act_after_reset(context: Any, tenant: str, act: Any, **fields: Any) -> Any:
+        if tenant != EVERY or tries:
+            return await real(context, tenant, act, **fields)
+        tries.append(0)
+        await quotas.reset_breaker(world.context, world.orchestrations, OCR_OF_ALL, OPERATOR)
+
+        async def counted(*seen: Any) -> Any:
+            tries[0] += 1
+            return await act(*seen)
+
+        return await real(context, tenant, counted, **fields)
+
+    monkeypatch.setattr(admission_turns, "act_on_admission", act_after_reset)
+    assert await allocate(world.context, OCR_OF_ALL) == {}
+    assert tries == [1]
+    assert (await breaker_over_all(world)).state is BreakerState.CLOSED
+
+
 async def test_it_opens_probes_over_all_tenants_and_closes(world: World) -> None:
     """No job starts when earlier jobs end; then one of all tenants, two, four, and at the end all."""
     waiting = await opened(world, max_active=6)
