@@ -19,7 +19,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor:
-    """A day's anchor, with heads of the tenant's file of that day."""
+    """A day's anchor, with records of the tenant's file of that day. The first record of a file is not a head."""
 
     day: date
     #: the signed anchor as a DSSE envelope
@@ -30,8 +30,8 @@ class Anchor:
 async def read_anchors(
     context: Context, tenant: str, *, first: date, last: date, position: str | None
 ) -> tuple[list[Anchor], str | None]:
-    """Returns the anchors of a page, and the position of the next page. A day whose file exceeds the page continues on
-    the next page.
+    """Returns the anchors of a page, and the position of the next page or None. A day whose file exceeds the page
+    continues on the next page.
 
     `position`: `DAY:OFFSET` from the page before. Raises LedgerUnavailable, and ValueError for any other position.
     """
@@ -60,7 +60,6 @@ async def read_anchors(
         found.append(Anchor(day=day, envelope=json.loads(envelope), lines=lines))
         room -= len(whole)
         if len(content) == MAX_BYTES and whole:
-            offset += len(whole)
-        else:
-            day, offset = day + _DAY, 0
+            return found, f"{day.isoformat()}:{offset + len(whole)}"
+        day, offset = day + _DAY, 0
     return found, None

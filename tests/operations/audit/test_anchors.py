@@ -136,6 +136,7 @@ async def test_anchors_are_read_with_the_tenants_lines(audited: Audited, monkeyp
         page, following = await read_anchors(
             audited.world.context, TENANT, first=first - DAY, last=audited.today, position=position or None
         )
+        assert len({each.day for each in page}) == len(page)
         found += page
         if following is None:
             break
