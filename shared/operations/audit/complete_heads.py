@@ -56,8 +56,8 @@ async def complete_until(
     *,
     incidents: Iterable[Incident] | None = None,
 ) -> datetime | None:
-    """Returns the time until which the tenant's heads are complete. If that time is before `until`, checks the heads
-    first. Returns None if no check of the heads was completed.
+    """Returns the time until which the tenant's heads are complete. If that time is before `until`, first checks the
+    heads until `is_over()`. The returned time can still be before `until`. Returns None if no check was completed.
 
     `context` must cover all tenants. Raises LedgerUnavailable.
     """
@@ -80,8 +80,8 @@ async def check_heads(
     known: Completed | None = None,
     incidents: Iterable[Incident] | None = None,
 ) -> Completed:
-    """Continues the check of the tenant until the check is complete, an event lacks its head, or `is_over()`. Returns
-    the state of the check.
+    """Continues the check of the tenant until the check is complete, an event lacks its head, a row cannot be read, or
+    `is_over()`. Returns the state of the check.
 
     `known`: the stored state (default: read by this call). `incidents`: all open incidents (default: read by this
     call). `context` must cover all tenants.

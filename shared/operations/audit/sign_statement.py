@@ -25,7 +25,7 @@ class KnownKey:
 
     key: PublicKey
     is_active: bool
-    #: time of its first signature
+    #: time when LUCIUS stored the key, before its first signature
     since: datetime
 
 
@@ -60,7 +60,7 @@ def key_name(key_id: str) -> str:
 
 async def _keep_key(context: Context, audit: Audit, key: PublicKey) -> None:
     text = json.dumps({"keyid": key.key_id, "pem": key.pem, "from": format_statement_time(context.clock.now())})
-    # an existing file stays: it has the time of the first signature
+    # an existing file stays, with its earlier time
     await audit.kept.create(key_name(key.key_id), chunks(text.encode()))
     audit.kept_keys.add(key.key_id)
 

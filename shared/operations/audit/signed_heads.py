@@ -19,7 +19,7 @@ from shared.operations.process.context import Context
 
 #: maximum heads of a page
 MAX_HEADS = 5000
-#: maximum time for which a request waits for the check of a tenant's living jobs
+#: maximum time for which a request waits for the check of a tenant's heads
 _CHECK_FOR = timedelta(seconds=20)
 #: minimum time between the ends of two checks that requests start
 _CHECKED_EVERY = timedelta(minutes=1)
@@ -45,10 +45,11 @@ class _Place:
 async def sign_heads(
     context: Context, tenant: str, *, since: datetime | None, until: datetime | None, cursor: str | None
 ) -> tuple[dict[str, Any], str | None]:
-    """Returns the DSSE envelope of a page, and the cursor of the next page.
+    """Returns the DSSE envelope of a page, and the cursor of the next page. With `cursor`, ignores `since` and `until`.
 
-    Defaults: the window starts at the first retained head, and ends five to six minutes ago. Pages have whole days, so
-    heads of the first and last day can be outside of the window. The cursor is signed, so a caller cannot skip a head.
+    Defaults: the window starts at the first retained head, and ends five to six minutes ago. The pages together have
+    whole days, so heads of the first and last day can be outside of the window. The cursor is signed, so a caller
+    cannot skip a head.
 
     Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable, and ValueError for an unknown cursor.
     """

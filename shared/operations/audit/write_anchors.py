@@ -26,7 +26,7 @@ from shared.operations.process.context import Context
 
 #: maximum time of one call; its function also removes old rows
 BUDGET = timedelta(minutes=2)
-#: maximum wait of an anchor for incomplete heads, after the end of its day; then its parts are marked as incomplete
+#: maximum wait of an anchor for incomplete heads, after the end of its day; then their parts are marked as incomplete
 INCOMPLETE_AFTER = timedelta(hours=6)
 #: maximum rows of a query, and maximum bytes of a read
 _PAGE, _READ = 1000, 4 * 1024 * 1024

@@ -63,7 +63,8 @@ async def start_bulk(
 async def redrive_tree(
     context: Context, job_id: str, *, reason: str | None, actor: str, key: str | None = None
 ) -> tuple[Bulk, bool]:
-    """Starts a bulk operation that redrives the job, and then every job that failed because of it (R66).
+    """Starts a bulk operation that redrives the job, and then every job that failed because of it (R66). Or
+    returns the earlier bulk operation with the same idempotency key. The flag is `True` for the earlier one.
 
     Raises JobNotFound, JobArchived, NotRedrivable, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
@@ -109,8 +110,8 @@ async def read_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
 
 
 async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
-    """Stops a bulk operation. Only the running step, of at most 20 items, is still completed. Idempotent. Raises
-    BulkNotFound, BulkEnded, Contended, LedgerUnavailable.
+    """Stops a bulk operation. Only the running step, of at most 20 items or 100 rows, is still completed. Idempotent.
+    Raises BulkNotFound, BulkEnded, Contended, LedgerUnavailable.
     """
 
     async def cancel() -> Bulk:

@@ -32,7 +32,7 @@ from shared.ports.durable import Orchestrations
 from shared.ports.purging import ListedJob
 from shared.refusals import Refused
 
-#: maximum living jobs that a refusal counts
+#: maximum jobs that a refusal or a preview counts
 MAX_COUNTED = 1000
 #: maximum rows with job ids in one step, and maximum jobs at the same time
 _STEP, _AT_ONCE = 20, 8

@@ -34,7 +34,7 @@ from shared.ports.feed import FeedEvent, FeedWrite, Head
 
 #: maximum rows of one transaction, including HEAD and SEEN rows (Azure allows 100), and maximum bytes of its events
 MAX_ROWS, MAX_BYTES = 90, 1_000_000
-#: waits before a job that cannot be read is tried again; then the sweeper takes over
+#: waits before events that could not be written are tried again; then the sweeper takes over
 AGAIN_AFTER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 #: maximum EVENT rows of one read
 _MAX_READ = 500
@@ -92,8 +92,8 @@ class _Transaction:
 
 
 async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
-    """Writes the events that the hints name. For rows that cannot be read now, sends the hints again later. Raises no
-    error of LUCIUS.
+    """Writes the events that the hints name. For events that cannot be written now, sends the hints again later, at
+    most three times. Raises no error of LUCIUS.
     """
     if (events := context.events) is not None:
         await _of_each_tenant(events, hints, lambda *hinted: _FeedWriter(context, events, *hinted).run())

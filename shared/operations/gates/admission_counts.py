@@ -1,8 +1,8 @@
 """Counts a tenant's jobs from their rows, while other jobs of the tenant start and end (R48).
 
 Only admissions wait for a count. A job that arrives in the meantime gets no slot, and its ACTIVE row says that no count
-includes it. A job that ends still leaves a FREED row. The count includes each job with a FREED row, since a later turn
-subtracts it.
+includes it. A job that ends still leaves a FREED row. The count includes a job with a FREED row if a later turn
+subtracts the job.
 """
 
 from __future__ import annotations

@@ -113,12 +113,13 @@ def _is_due(context: Context, directory: Directory, record: AllocationRecord, ga
 async def allocate_for_job(
     context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
-    """Allocates for a new job while its request waits. If the job can wait in its queue, skips an allocation within the
-    minimum interval.
+    """Allocates for a new job while its request waits. Does nothing if an allocation since the job's arrival left
+    requests unmet.
 
-    If the quota `rejects`, the request waits for the minimum interval, unless an allocation since the job's arrival has
-    granted all slots. Raises allocation errors only for a quota that rejects. For other quotas, the job waits after a
-    fault.
+    If an earlier allocation left requests unmet, the minimum interval applies. If the quota `rejects`, the request
+    waits until the end of the interval. Otherwise no allocation follows, since the job can wait in its queue.
+
+    Raises allocation errors only for a quota that rejects. For other quotas, the job waits after a fault.
     """
     try:
         return await _allocate_for_job(context, gate, new_job, tenant, rejects=rejects)

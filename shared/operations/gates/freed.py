@@ -248,8 +248,8 @@ async def _write_turn(
 
 
 async def release_slot(context: Context, job: Job) -> bool:
-    """Frees the slot of an ended job. Returns `True` if the job had a slot. The ACTIVE row stays until the job's
-    dependants are notified.
+    """Frees the slot of an ended job. Returns `True` if the counts still included the job. The ACTIVE row stays until
+    the job's dependants are notified.
 
     Raises Contended, LedgerUnavailable.
     """

@@ -56,9 +56,8 @@ async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) 
 
 
 async def list_waiting_of_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[QueuePosition]:
-    """Returns the first 1,000 jobs that wait for the quota, by rank. An allocation decides between tenants.
-
-    Raises LedgerUnavailable.
+    """Returns the first 1,000 jobs of `tenants` that wait for the quota, by rank. An allocation decides between
+    tenants. Raises LedgerUnavailable.
     """
     found: list[QueuePosition] = []
     for tenant in tenants:
@@ -81,7 +80,7 @@ async def preview_decision(context: Context, job: Job) -> Decision | None:
     """Returns the decision of the quotas on the job now, or None if no quota concerns it.
 
     For a quota over all tenants, reads one row for any number of tenants, so the decision is an estimate. Writes only a
-    first count of the tenant. Raises LimitReached, Contended, LedgerUnavailable.
+    missing count of the tenant. Raises LimitReached, Contended, LedgerUnavailable.
     """
     if not (await admission_turns.read_directory(context)).concerns(job.tenant):
         return None

@@ -59,7 +59,8 @@ async def join_queue(
 ) -> AdmittedJobs:
     """Adds the job to its waiting queue, or admits the job, if JOIN_QUEUE is still due.
 
-    Returns the jobs that its transaction admitted. Raises BeingCounted, Contended, LedgerUnavailable.
+    Returns the waiting jobs that the transaction admitted, which the caller starts. If several callers share the
+    transaction, only one of them gets these jobs. Raises BeingCounted, Contended, LedgerUnavailable.
     """
     turn = context.process.gate_directory.turn(tenant)
     own = Join(job_id=job_id, candidate=candidate, due_at=due_at)

@@ -97,8 +97,8 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
 
 
 async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
-    """Raises an event in the orchestration of each step that did not succeed, because the job failed or was cancelled
-    (R12).
+    """Raises an event in the orchestration of each current step that did not succeed, because the job failed or was
+    cancelled (R12).
 
     Without the event, these orchestrations wait for leases and backoffs of steps that have ended. In a job that
     SUCCEEDED, each step has had its RESULT. Repeated events are harmless. Raises OrchestrationUnavailable.

@@ -22,8 +22,8 @@ _CREDENTIAL = "must not contain a credential; give the service a role of its own
 def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Returns `(path, reason)` for each URI of `refs` that the present policy forbids to jobs of the tenant.
 
-    Also returns such a pair for each other field with a credential, since every reader of the job can see it. Raises
-    ConfigurationUnavailable if a store may restrict the tenant further and was never read.
+    Also returns such a pair for the first other field with a credential in each reference, since every reader of the
+    job can see it. Raises ConfigurationUnavailable if a store may restrict the tenant further and was never read.
     """
     settings = context.settings
     workspace = Workspace(settings.workspace_uri, tenant)

@@ -35,8 +35,8 @@ async def find_missing(context: Context, job: Job) -> list[Related]:
 
 
 async def dependants_of(context: Context, job: Job, *, after: str | None, limit: int) -> Page[Related]:
-    """Returns one page of dependants after the position `after`. Raises LedgerUnavailable, and ValueError for an
-    invalid position.
+    """Returns one page of dependants after the position `after`: first those that wait, then those that waited for the
+    job when it ended without success. Raises LedgerUnavailable, and ValueError for an invalid position.
     """
     position = after or _WAITING
     if not position.startswith((_WAITING, _FAILED)):

@@ -26,7 +26,8 @@ async def settle_step(
     step_id: str,
     attempt_no: int,
 ) -> Verdict:
-    """Ends the attempt if its lease has expired. Returns the ledger's verdict in any case.
+    """Ends the attempt if its lease has expired, unless a backlog of its lane explains the silence (R8). Returns the
+    ledger's verdict in any case.
 
     Race settle: a reply that arrives while the lanes are read takes precedence. Raises Contended, LedgerUnavailable,
     and OrchestrationUnavailable if the job ended.

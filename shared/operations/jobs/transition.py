@@ -76,7 +76,7 @@ async def transition_recent(
     orchestrations: Orchestrations,
 ) -> Transitioned | None:
     """Applies the occurrence to `recent`, the last commit of this process (`RecentJobs.recall`). Returns None if the
-    occurrence does not change `recent`.
+    outcome is not a transition.
 
     After None or Conflict, the caller reads the job and calls `transition`. Raises Contended, LedgerUnavailable,
     OrchestrationUnavailable, and Conflict if `recent` is outdated (Race recent). After a Conflict, the occurrence may

@@ -17,7 +17,7 @@ async def run_concurrently(
     pieces: Iterable[_Piece], serve: Callable[[_Piece], Awaitable[_Found]], *, limit: int = AT_ONCE
 ) -> list[_Found]:
     """Returns the results of `serve` in order, with at most `limit` concurrent calls. Raises the first error of
-    `serve`.
+    `serve`, while the other calls continue.
     """
     turns = asyncio.Semaphore(limit)
 

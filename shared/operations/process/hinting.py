@@ -108,7 +108,7 @@ class Hinting:
         return sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
-        """Sends hints at the time `at`, for rows that could not be read. Raises nothing."""
+        """Sends hints at the time `at`, for events that could not be written. Raises nothing."""
         for first in range(0, len(hints), _MAX_HINTS):
             # the receiver then reads their events
             await self._try(hints[first : first + _MAX_HINTS], at)

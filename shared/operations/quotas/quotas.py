@@ -75,7 +75,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of changed limits, counted up to 1,000 jobs. Counts are None for limits for every tenant."""
+    """The effect of changed limits, counted up to 1,000 jobs. Counts are None for limits of tenant `*`."""
 
     changed: Changed
     #: number of waiting jobs that start immediately under the changed limits

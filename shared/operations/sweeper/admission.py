@@ -35,7 +35,7 @@ _DIFFERENCE = 10
 
 
 async def admit_waiting(one: Pass, is_over: IsOver) -> None:
-    """Takes a turn of each tenant with waiting jobs or FREED rows, until no more jobs can start."""
+    """Takes turns of tenants with waiting jobs or FREED rows, until no more jobs can start or the time is over."""
     known = await read_directory(one.context)
     tenants = [tenant for tenant in from_on([*one.awake], one.position.admit) if known.concerns(tenant)]
     stopped_at = await take_turns(one, tenants, is_over, _is_owed)

@@ -63,7 +63,7 @@ async def settle_row_incidents(one: Pass, is_over: IsOver) -> None:
     """Resolves incidents of rows on which an operation succeeded.
 
     The first share also resolves incidents that no failure has renewed for two hours. Each sweep checks the 1,000
-    incidents that were opened last. The first sweep of each hour checks all. Raises Contended, LedgerUnavailable.
+    incidents that were opened last. The first sweep of each hour checks all. Raises LedgerUnavailable.
     """
     if one.share.number and not one.fine:
         return

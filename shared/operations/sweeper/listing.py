@@ -1,6 +1,6 @@
 """The survey: updates the rows of living jobs and counts them, page by page.
 
-A transition is one transaction in the ledger. LIST and ACTIVE rows of a job are in another partition, and are written
+A transition is one transaction in the ledger. LIST and ACTIVE rows of a job are in another partition, and get its state
 when the job is created and when it ends. The survey compares these rows with the ledger.
 
 When the survey's time is over, the next sweep continues the survey, also within a tenant. So lists and gauges can be as

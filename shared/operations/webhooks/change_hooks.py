@@ -148,8 +148,7 @@ def dead_logged(context: Context, found: LoggedHookChange) -> LoggedHookChange:
 async def log_dead(context: Context, stored: StoredHook) -> None:
     """Writes abandoned deliveries to the webhook's log and the feed.
 
-    Raises the errors of `write_change` except Conflict. After a Conflict, another process has written the webhook, and
-    the next sweep tries again.
+    Raises the errors of `write_change` except Conflict. After a Conflict, the next sweep tries again.
     """
     change = LoggedHookChange(act=HookAct.DEAD, before=stored, after=stored.hook)
     with contextlib.suppress(Conflict):

@@ -1,9 +1,9 @@
 """Handles messages of the queue `lucius-webhooks` (R85). A message requests a try of a delivery, a probe of a webhook,
 the start of waiting deliveries, or deliveries of past events.
 
-The row decides. A try has no effect if its `tries` differ from its row, or if its webhook waits. The request is sent
-first, and the result is written afterwards. So after a crash the request is sent again under the same `webhook-id` (at
-least once).
+The row decides. A try has no effect if its `tries` differ from its row, or if its webhook waits or is not enabled. The
+request is sent first, and the result is written afterwards. So after a crash the request is sent again under the same
+`webhook-id` (at least once).
 
 The sweeper replaces lost messages.
 """

@@ -44,7 +44,7 @@ def targets_of(
 
 
 async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pending: Sequence[Delivery]) -> None:
-    """Notes the tenant for the sweeper before its deliveries are written, so that lost messages are replaced.
+    """Notes the tenant for the sweeper before deliveries to callbacks are written, so that lost messages are replaced.
 
     Raises LedgerUnavailable.
     """

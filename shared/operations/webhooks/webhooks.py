@@ -275,7 +275,7 @@ async def list_deliveries(
 
 
 async def redeliver(context: Context, tenant: str, hook_id: str, number: int, name: str, actor: str) -> Delivery:
-    """Makes a waiting or ended delivery due now. A webhook that waits tries the delivery after the wait.
+    """Makes a waiting or ended delivery due now. If the webhook waits or is not enabled, the delivery waits too.
 
     Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable, and DeliveryNotFound if the delivery or its event
     does not exist.
