@@ -1,4 +1,5 @@
-"""Purges a tenant: deletes all its data in bounded steps, as a bulk operation.
+"""Purges a tenant: deletes its data in bounded steps, as a bulk operation. docs/guides/audit.md lists the data that
+stays.
 
 First the purge deletes jobs older than itself, each with its history, rows and blobs. Then it deletes the rows of the
 tenant itself. Each deletion is idempotent, and the remaining rows are the remaining work, so an interrupted purge
@@ -38,7 +39,7 @@ MAX_COUNTED = 1000
 _STEP, _AT_ONCE = 20, 8
 #: maximum rows of the tenant in one step
 _ROWS = 100
-#: seconds before the next try, for an orchestration that missed its job's end or a process that woke the tenant
+#: seconds before the next try, for a job that cannot be deleted now, or a tenant that posted within the last hour
 _WAIT_S = 300
 #: time after which an orchestration that did not end with its job is ignored and keeps its history
 _GIVE_UP_AFTER = timedelta(days=2)

@@ -114,8 +114,8 @@ async def mark(context: Context, orchestrations: Orchestrations, stored: Stored)
 
 
 def next_check(context: Context, job: Job) -> datetime:
-    """Returns the time of the sweeper's next check of a job that waits for other jobs. The check is hourly, since a DEP
-    row may be lost.
+    """Returns the time of the sweeper's next check of a job that waits for other jobs. The check is at least hourly,
+    since a DEP row may be lost.
     """
     return min(job.expires_at or ASLEEP, context.clock.now() + _CHECKED_EVERY)
 

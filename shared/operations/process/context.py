@@ -89,7 +89,7 @@ class Context(Stores):
     follow_end: FollowEnd
     clock: Clock
     sleep: Sleep
-    #: returns a number from 0 to 1, for the jitter of conflict retries
+    #: returns a number from 0 to 1, for jitter and random choices
     random: Callable[[], float]
     #: returns an id for a new job
     new_job_id: Callable[[], str]

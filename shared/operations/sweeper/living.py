@@ -65,7 +65,7 @@ async def _take(one: Pass, surveyed: Surveyed, owed: list[str]) -> None:
 
 async def put_to_sleep(one: Pass, is_over: IsOver) -> None:
     """Puts tenants to sleep that have no living job and no counted ended job, at least an hour after their last POST.
-    Their usage must be rolled up.
+    A tenant whose usage is not rolled up stays awake.
     """
 
     async def sleep(tenant: str) -> None:

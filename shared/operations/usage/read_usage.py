@@ -28,7 +28,7 @@ class Used:
     until: datetime
     total: Sum
     groups: dict[str, Sum]
-    #: `True` if not every job of the last hours was counted
+    #: `True` if jobs of the last hours may be missing
     partial: bool
 
 
