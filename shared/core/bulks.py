@@ -106,5 +106,5 @@ class Work:
 
     no: int
     job_id: str
-    #: None acts on the job. Otherwise, list the job's dependants with ids after this one
+    #: None: act on the job. Otherwise, list the job's dependants with ids after this one
     dependants_after: str | None = None

@@ -122,7 +122,10 @@ _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """A filter of jobs. A field that is None matches every job; `archived` None matches unarchived jobs only."""
+    """A filter of jobs. A field that is None matches every job.
+
+    `archived` True matches archived jobs only. Any other value matches unarchived jobs only.
+    """
 
     tenant_id: str | None = _parameter(
         TEXT, "Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants."
@@ -182,7 +185,7 @@ class JobFilter:
         )
 
     def has_time(self, created_at: datetime) -> bool:
-        """Returns `True` if a creation time is within `since` and `until`."""
+        """Returns `True` if a creation time is at or after `since` and before `until`."""
         return (self.since is None or created_at >= self.since) and (self.until is None or created_at < self.until)
 
 

@@ -115,7 +115,7 @@ def job_incident_id(job_id: str) -> str:
 
 
 def incident_id_of(kind: IncidentKind, subject: str, at: datetime) -> str:
-    """Returns the id of an incident without a job, from its opening time in milliseconds."""
+    """Returns the id of an incident without a job, from its kind, subject, and opening time in milliseconds."""
     millis = (at - _EPOCH) // timedelta(milliseconds=1)
     return f"inc_{millis:013d}_{digest(f'{kind}:{subject}')[:16]}"
 

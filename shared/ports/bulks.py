@@ -85,7 +85,7 @@ class Bulks(Protocol):
         """
 
     async def slots(self, tenant: str) -> list[BulkSlot]:
-        """Lists all slots in the order of their numbers."""
+        """Lists the slots that were ever used, in the order of their numbers."""
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None: ...
 
@@ -116,10 +116,10 @@ class Bulks(Protocol):
         """Returns the due bulk operations of all tenants, the earliest first, after `after`."""
 
     async def put_due(self, due: DueBulk) -> None:
-        """Adds a bulk operation to the sweeper's directory. Idempotent."""
+        """Adds a bulk operation to the sweeper's list. Idempotent."""
 
     async def drop_due(self, due: DueBulk) -> None:
-        """Deletes a bulk operation from the sweeper's directory. Idempotent."""
+        """Deletes a bulk operation from the sweeper's list. Idempotent."""
 
     async def drop_due_before(self, bulk: Bulk) -> None:
         """Deletes the sweeper's entries of the tenant's earlier bulk operations. Idempotent."""

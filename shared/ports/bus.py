@@ -43,7 +43,7 @@ class AdmissionCalls(Protocol):
     async def call_allocation(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         """Sends a call for an allocation of a quota over all tenants at the given time (R54).
 
-        The call has no effect if an allocation started after `since`. Default of `since`: the given time. Raises
+        The call can have no effect if an allocation started after `since`. Default of `since`: the given time. Raises
         BusUnavailable.
         """
 
@@ -52,9 +52,9 @@ class Lanes(Protocol):
     """The messages that wait on a lane, read without receiving the messages."""
 
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
-        """Returns the oldest replies on the lane, from a read that started at `since` or later. Raises BusUnavailable.
+        """Returns the oldest replies on the lane and in the queue that the lanes share. Raises BusUnavailable.
 
-        One read serves all callers of the process that accept its age.
+        The read started at `since` or later. One read serves all callers of the process that accept its age.
         """
 
     async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
@@ -73,7 +73,7 @@ class Counts(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DeadReply:
-    """A reply that the bus could not deliver."""
+    """A reply that no function reads."""
 
     body: bytes
     lane: int

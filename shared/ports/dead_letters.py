@@ -66,8 +66,7 @@ class DeadLetters(Protocol):
     async def end_dead_letter(
         self, job: Job, state: LetterState, settlement: Settlement | None = None
     ) -> LetterState | None:
-        """Deletes the DEAD row and records `state` in LIST, unless LIST has an earlier state of the dead letter.
-        Idempotent.
+        """Deletes the DEAD row and records `state` in LIST, unless LIST already has REDRIVEN or DISMISSED. Idempotent.
 
         With `settlement`, the same transaction closes the job's open incident. Returns the state that LIST then has.
 

@@ -31,7 +31,7 @@ class Orchestrations(Protocol):
     """Calls to the durable engine."""
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
-        """Starts the job's orchestration. Does not change an existing orchestration. Raises
+        """Starts the job's orchestration, unless an orchestration with this id exists that has not ended. Raises
         OrchestrationUnavailable.
         """
 

@@ -18,8 +18,10 @@ class Exported:
 
 
 class LedgerExports(Protocol):
-    """Exports of the tables. Only the timer `prune` writes exports, in one process at a time. Each method raises
-    LedgerUnavailable.
+    """Exports of the tables. The timer `prune` writes exports, in one process at a time. An operator can also write an
+    export (`scripts.ledger_exports`).
+
+    Each method raises LedgerUnavailable.
     """
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:

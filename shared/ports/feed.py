@@ -57,14 +57,16 @@ class FeedEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class FeedWrite:
-    """Events after `head`, and the resulting positions of their jobs in the feed, written in one transaction."""
+    """Events after `head`, and the resulting positions of their subjects in the feed, written in one transaction. A
+    subject is a job, a quota or an incident.
+    """
 
     tenant: str
     head: Head
     events: Sequence[FeedEvent]
-    #: number of the last EVENT row in the feed, by job id
+    #: number of the subject's last EVENT row or log entry in the feed, by the subject's id
     seen: Mapping[str, int]
-    #: jobs that the feed does not have yet, as far as the writer knows
+    #: ids of subjects that the feed does not have yet, as far as the writer knows
     new: frozenset[str] = field(default_factory=frozenset)
     #: PENDING rows of deliveries of these events (R84)
     pending: Sequence[Delivery] = ()
@@ -90,15 +92,17 @@ class Feed(Protocol):
     async def head(self, tenant: str) -> Head: ...
 
     async def read_seen(self, tenant: str, job_id: str) -> int:
-        """Returns the number of the job's last EVENT row in the feed, or 0 if the feed has no EVENT row of the job."""
+        """Returns the number of the last EVENT row or log entry in the feed, or 0 if the feed has none. `job_id` is the
+        id of a job, quota or incident.
+        """
 
     async def write(self, write: FeedWrite) -> Head:
-        """Writes atomically, under HEAD's ETag. Raises Conflict if HEAD changed, or if a job of `new` already has a
-        row. Raises LedgerRefused.
+        """Writes atomically, under HEAD's ETag. Raises Conflict if HEAD changed, or if a subject of `new` already
+        has a row. Raises LedgerRefused.
         """
 
     async def forget(self, tenant: str, job_id: str) -> None:
-        """Deletes the job's SEEN row together with the job. Idempotent."""
+        """Deletes the SEEN row of a deleted job, or of its incident. Idempotent."""
 
     async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
         """Deletes at most `limit` (up to 100) SEEN rows of incidents without a job (R88) that were last written earlier

@@ -62,7 +62,7 @@ class ActiveRow:
     #: for each step that was behind: the wake-up that its orchestration waited for, and the number of ignored ones in a
     #: row
     looks: Looks = field(default_factory=dict)
-    #: `due` does not set this field and the next ones, since a DUE row does not have them. `status`, `unacked` and
+    #: `due` does not set the fields from here to `place`, since a DUE row does not have them. `status`, `unacked` and
     #: `unacked_since` are as of event `listed_seq`
     request_type: str = ""
     mode: str = ""
@@ -115,7 +115,7 @@ class EndedRow:
     clear_at: datetime
     #: `True` if the histories of its orchestrations are deleted
     purged: bool = False
-    #: `True` if its LIST, CLAIM, DEAD and INCIDENT rows were not written when it ended, since the store refused one
+    #: `True` if its LIST, CLAIM, DEAD and INCIDENT rows were not written at its end, since one was refused or deleted
     owed: bool = False
     #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -290,7 +290,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns active jobs with `check_at` up to `now`, the longest due first, after `after`."""
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
-        """Changes the time of the sweeper's next check, in ACTIVE and DUE in one transaction.
+        """Changes the time of the sweeper's next check and replaces `looks`, in ACTIVE and DUE in one transaction.
 
         Does nothing if the row does not exist, or if another sweep changed `check_at` since `active` was read.
         """
@@ -391,10 +391,10 @@ class Index(DeadLetters, Purging, Protocol):
     async def list_correlated(
         self, tenant: str, correlation_id: str, *, after: str | None, limit: int
     ) -> list[ListRow]:
-        """Returns a tenant's jobs with this correlation id. Makes one query, and one read for each job.
+        """Returns a tenant's jobs with this correlation id. Makes one read for each job.
 
         Jobs of an earlier release are not found. Raises LedgerUnavailable.
         """
 
     async def tenants(self) -> list[str]:
-        """Returns every tenant (normalised) that has posted and was not purged, asleep or awake."""
+        """Returns every tenant (normalised), asleep or awake, that has posted and was not purged."""

@@ -25,7 +25,7 @@ class Purging(Protocol):
         """Returns the rows that lead to jobs, after the row `after`. Several rows can lead to the same job."""
 
     async def drop_listed(self, tenant: str, listed: ListedJob) -> None:
-        """Deletes rows that lead to jobs. Idempotent."""
+        """Deletes a row that leads to a job. Idempotent."""
 
     async def purge(self, bulk: Bulk, *, limit: int) -> int | None:
         """Deletes at most `limit` rows of a tenant without jobs, except rows of the purge. Returns their number.

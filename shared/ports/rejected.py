@@ -61,14 +61,17 @@ class RejectedMessages(Protocol):
         """Stores a rejected message. Idempotent. The mark of a redrive stays."""
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        """Reads a message. Returns None if the message does not exist. Raises DataLost if its body is lost."""
+        """Reads a message. Returns None if the message does not exist. Raises DataLost if its body is lost.
+
+        Raises ValueError for an invalid id.
+        """
 
     async def list_days(
         self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
     ) -> list[Rejection]:
         """Lists messages received from the first to the last day (UTC), newest first, after the id `after`.
 
-        With `tenant`, lists only messages of this tenant. Default: all tenants.
+        `tenant` None means all tenants. Raises ValueError for an invalid `after`.
         """
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:

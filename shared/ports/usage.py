@@ -86,8 +86,8 @@ class Usage(Protocol):
     async def see_source(self, tenant: str, source: SeenSource) -> bool:
         """Records that a job named the source, as its first and last job, or as the last job of a known source.
 
-        If the tenant already has `MAX_SOURCES` (1,000) sources, replaces the least recently used source if its last use
-        was in an earlier hour. Otherwise writes nothing and returns `False`.
+        A new source of a tenant with `MAX_SOURCES` (1,000) sources replaces the least recently used source, if its last
+        use was in an earlier hour. Otherwise writes nothing and returns `False`.
         """
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:

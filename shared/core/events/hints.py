@@ -131,7 +131,7 @@ def encode_hint(hint: Hint) -> bytes:
 
 
 def decode_hint(body: bytes) -> Hint | None:
-    """Decodes a hint. Returns None for any other message, and for a hint of a later release."""
+    """Decodes a hint. Returns None for any other message, and for a hint with a subject of a later release."""
     try:
         values = parse_json(body)
     except ValueError:

@@ -216,7 +216,7 @@ def schedule_wake_up(
 def find_next_wake_up(
     admission: AdmissionState, directory: Directory, now: datetime, *, exhausted: Collection[int] = ()
 ) -> datetime | None:
-    """Returns the next time when a queue opens, or when the tenant can request an allocation because its own quotas
+    """Returns the next time when a queue opens, or when the tenant can request an allocation because its other quotas
     open.
 
     Returns None if elapsed time alone opens no queue. Ignores open queues in `exhausted`, which have no job to admit

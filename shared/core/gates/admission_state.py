@@ -1,7 +1,7 @@
 """A tenant's admission state: its active jobs, its waiting queues, and the verdict of each quota (R48, R49).
 
-Pure: every function takes the state that was read and returns the state to write under its ETag. All quotas of a job
-admit it together, or none does. A waiting job holds no slot.
+Pure: a change takes the state that was read and returns the state to write under its ETag. All quotas of a job admit it
+together, or none does. A waiting job holds no slot.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A tenant admits jobs while fewer of its jobs are active than its share has slots
 operations than with only the tenant's own quotas. The allocation record has each tenant's grant. An allocation reclaims
 slots that are due to other tenants, writes the record, and grants the free slots.
 
-The sum of the grants exceeds the limit only by jobs that were active before.
+The sum of the grants exceeds the limit only by jobs that were active before, and by slots of unreadable tenants.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ def count_room(record: AllocationRecord, joining: Sequence[str]) -> int:
 def count_slots(
     max_active: int | None, breaker: Breaker | None, demands: Iterable[Demand], now: datetime
 ) -> int | None:
-    """Returns the slots to grant, or None if the quota has neither a number nor a limiting breaker.
+    """Returns the slots to grant, or None if the quota has neither `max_active` nor a limiting breaker.
 
-    Active jobs of an earlier epoch count against the number, and not against the breaker.
+    Active jobs of an earlier epoch count against `max_active`, and not against the breaker.
     """
     free = max(0, max_active - sum(demand.earlier for demand in demands)) if max_active is not None else None
     allowed = breakers.find_limit(breaker, now) if breaker is not None else None

@@ -151,7 +151,7 @@ def count_end(
     elapsed time.
 
     `has_waiting` is True if other jobs wait for the breaker's quota. `over_all` is True if the quota is over all
-    tenants, so that one tenant alone cannot open the breaker.
+    tenants, so that one tenant alone cannot open a closed breaker.
     """
     breaker = advance(breaker, now)
     if end.epoch != breaker.epoch:

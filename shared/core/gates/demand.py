@@ -184,6 +184,8 @@ def _compute_slot_ms(share: QuotaShare, active: int, now: datetime) -> int:
 
 
 def find_blocking_gate(found: Sequence[GateVerdict]) -> Gate | None:
-    """Returns the narrowest quota over all tenants if only such quotas stop the job. Returns None otherwise."""
+    """Returns the narrowest quota that stops the job, if an allocation can open each quota that stops the job. Returns
+    None otherwise.
+    """
     blocked = [verdict for verdict in found if verdict.blocks]
     return blocked[0].gate if blocked and all(verdict.needs_allocation for verdict in blocked) else None

@@ -180,7 +180,8 @@ class QuotaRejects(Exception):
 
 
 def decide_arrival(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
-    """Decides on a new job: active if all its quotas are open and no job waits before it, else staged.
+    """Decides on a new job: active if all its quotas are open, its queue is empty, and no job ahead of it can start.
+    Otherwise the job is staged.
 
     Raises QuotaRejects and QueueFull. The caller then writes nothing.
     """

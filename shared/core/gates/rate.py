@@ -3,6 +3,8 @@
 A credit is counted in units of 1/3,600,000,000 of a start. The credit grows by `max_per_hour` each microsecond, up to
 `burst` starts. At most `max_per_hour + burst` jobs start in any hour. In h hours, at most `h x max_per_hour + burst`
 jobs start.
+
+Emergencies, and jobs that an operator admits, can exceed these numbers.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _compute_id(kind: GateKind, tenant: str, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The limits of a quota. A field that is None means no such limit."""
+    """The limits of a quota. A field that is None means no such limit, unless its comment names a default."""
 
     #: maximum number of active jobs, at least 1
     max_active: int | None = None
@@ -143,7 +143,7 @@ class Rule:
     max_per_hour: int | None = None
     #: maximum starts at the same time, at least 1; None means the starts of one minute
     burst: int | None = None
-    #: maximum number of staged jobs, for a tenant's quota; further jobs are refused
+    #: maximum number of staged jobs, for a tenant's quota; further jobs are refused; None means `MAX_STAGED`
     max_staged: int | None = None
     #: tenant's quota only: maximum active emergencies. They bypass limits and rates, but no hold and no open breaker.
     #: None if an emergency counts as high priority
@@ -187,7 +187,7 @@ class Hold(_Temporary):
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle(_Temporary):
-    """A throttle: a lower rate in addition to the rule's rate."""
+    """A throttle: a second rate. The lower of this rate and the rule's rate applies."""
 
     max_per_hour: int
 
@@ -226,7 +226,7 @@ class AdmissionBreaker:
 
     #: epoch of the breaker, as last received by this admission state
     epoch: int = 0
-    #: number from `find_epoch`; a job whose ACTIVE.`breaker_epoch` is at least this was admitted in the breaker's epoch
+    #: `find_epoch` plus 1 when this epoch began; a job whose ACTIVE.`breaker_epoch` is at least this was admitted in it
     since: int = 0
     #: active jobs admitted in that epoch
     active: int = 0

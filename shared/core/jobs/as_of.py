@@ -38,7 +38,7 @@ def make_creation_data(record: Record) -> dict[str, JsonValue]:
         "rows": compute_rows_digest(record),
     }
     if job.deadline_at is not None:
-        # only this column is both set at the creation and changed by transitions
+        # the other columns that transitions change have a default, or `rebuild_created` computes them
         data["deadline_at"] = encode_value(job.deadline_at)
     if job.total_time_s is not None:
         data["total_time_s"] = job.total_time_s
@@ -133,7 +133,7 @@ _PLAIN = frozenset({str, int, float, bool})
 
 
 def encode_value(row: Any) -> Any:
-    """Converts a row or a column to JSON: times as ISO text in UTC, states as their names."""
+    """Converts an EVENT row or a column to JSON: times as ISO text in UTC, states as their names."""
     if row is None or type(row) in _PLAIN:
         return row
     if isinstance(row, datetime):
@@ -148,7 +148,10 @@ def encode_value(row: Any) -> Any:
 
 
 def decode_value(row: type[Any], name: str, given: JsonValue) -> Any:
-    """Converts a column's value from its JSON (the inverse of `encode_value`). Raises ValueError."""
+    """Converts a column's value from its JSON (the inverse of `encode_value`). Raises KeyError for an unknown column.
+
+    Raises TypeError or ValueError for an invalid value.
+    """
     hint = _HINTS[row][name]
     if given is None:
         return None

@@ -1,8 +1,8 @@
 """`apply(record, occurrence, provenance)`: the only function that decides the effect of an occurrence on a job (R1).
 
 `apply` is pure. The caller commits the outcome in one transaction and then raises the orchestration's event. If the
-tables of `transitions` do not allow an occurrence that a platform service sent, the outcome is IGNORED (recorded,
-without other changes). If the tables do not allow a request of an operator or a function, the outcome is REFUSED.
+tables of `transitions` do not allow an occurrence that a platform service sent, the outcome is IGNORED (recorded or
+counted, without other changes). If the tables do not allow a request of a caller or a function, the outcome is REFUSED.
 """
 
 from __future__ import annotations

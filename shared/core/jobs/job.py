@@ -19,7 +19,7 @@ class Timings:
     """The timings of a step in seconds, fixed when the job is created."""
 
     ack_timeout_s: float
-    #: duration of the lease, which the ACK starts and each heartbeat restarts
+    #: duration of the lease without a declared cadence; the ACK starts the lease and a recorded heartbeat restarts it
     lease_s: float
     #: declared interval of heartbeats; None if neither the protocol nor a pack's payload declares one
     heartbeat_cadence_s: float | None

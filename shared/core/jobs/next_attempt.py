@@ -14,7 +14,7 @@ from shared.core.jobs.occurrences import NextAttempt
 from shared.core.jobs.outcome import Outcome
 from shared.core.jobs.states import JobStatus, StepStatus
 
-#: maximum age of a lease at the dispatch, and at most a third of the ACK timeout
+#: maximum age of a lease at the dispatch, if a third of the ACK timeout is not shorter
 _SENT_WITHIN = timedelta(seconds=10)
 
 

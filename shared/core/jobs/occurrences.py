@@ -121,7 +121,7 @@ class Repaired:
 
 
 class ControlKind(StrEnum):
-    """The controls that an operator can request."""
+    """The controls that a caller can request."""
 
     CANCEL = "CANCEL"
     PAUSE = "PAUSE"
@@ -130,7 +130,7 @@ class ControlKind(StrEnum):
 
 @dataclass(frozen=True)
 class Control:
-    """An operator requested a control."""
+    """A caller requested a control."""
 
     kind: ControlKind
 
@@ -169,7 +169,7 @@ class Expired:
 
 @dataclass(frozen=True)
 class PriorityChanged:
-    """An operator changed the priority of a waiting job."""
+    """A caller changed the priority of a waiting job."""
 
     priority: str
 

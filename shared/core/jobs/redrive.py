@@ -2,7 +2,7 @@
 
 The redrive adds the new job's id to the old job as `redriven_by`, and an EVENT. The new job depends only on the old
 rows, `created_at` of the idempotency record and the new id. So two creators of the same redrive write the same rows,
-except for a salt.
+except for the salt and the provenance of the first EVENT.
 """
 
 from __future__ import annotations

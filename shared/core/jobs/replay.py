@@ -2,7 +2,7 @@
 
 The original does not change, except for an event that names the new job. The new job depends only on the rows of the
 original, `created_at` of the idempotency record, the new id and the deployment's workspace. So two creators of the same
-replay write the same rows, except for a salt.
+replay write the same rows, except for the salt and the provenance of the first EVENT.
 """
 
 from __future__ import annotations

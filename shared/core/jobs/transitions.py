@@ -19,8 +19,8 @@ The machines are coupled in these ways:
 - When a step ends, the other steps decide the job's trigger: LAST_STEP_SUCCEEDED if all have succeeded. The trigger is
   SIBLINGS_IN_FLIGHT if steps of the same parallel group are in flight, so that the group continues (R12). Else it is
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.jobs.attempts`, `shared.core.jobs.replies`).
-- A final failure ends the job with STEP_FAILED_FINAL and cancels the steps in flight. Only a CANCELLING job waits for
-  them first, with SIBLINGS_IN_FLIGHT.
+- A final failure ends the job with STEP_FAILED_FINAL and cancels the steps that are in flight or FAILED_RETRY. Only a
+  CANCELLING job first waits for the steps in flight, with SIBLINGS_IN_FLIGHT.
 - `move_job` applies the effects of a new state, and no other function does. PAUSED counts a pause and stops the job's
   clocks. A terminal state sets `completed_at`. CANCELLED cancels every step that has not ended.
 - In `move_step`, every transition of a step but GATED ends the step's wait for a dispatch limit.
@@ -150,7 +150,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
 
 _J, _E = JobStatus, JobTrigger
 
-#: the creation of a job, by the type of its first EVENT row
+#: the states in which a job is created, by name. The first EVENT row of the first three is JOB_CREATED
 JOB_CREATION: Mapping[str, TargetState] = {
     "JOB_CREATED": TargetState(_J.QUEUED, "R15: LUCIUS wrote the idempotency record first, then the rows"),
     "JOB_STAGED": TargetState(_J.THROTTLED, "R48: a quota does not admit the job, or earlier jobs wait"),

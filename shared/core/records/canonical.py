@@ -28,7 +28,8 @@ _UNORDERED = re.compile("[\ud800-\U0010ffff]")
 def jcs(value: Any) -> bytes:
     """Encodes canonical JSON (RFC 8785), the input of history hashes. An integer past 2^53 counts as a double.
 
-    Raises ValueError for a value that JSON cannot represent.
+    Raises ValueError for a value that JSON cannot represent. Raises OverflowError for an integer that exceeds every
+    double.
     """
     try:
         text = _ENCODER.encode(_convert_floats(value))

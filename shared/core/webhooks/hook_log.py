@@ -47,8 +47,8 @@ def make_hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
     """Returns the public event of the entry, with id `{hook}:{seq}:0`. Returns None if the entry produces no public
     event.
 
-    Every tenant has a `default` webhook, so `{hook}` of a `default` webhook includes a digest of the tenant. Otherwise
-    the topic drops its event as a duplicate of another tenant's.
+    Every tenant can have a `default` webhook, so `{hook}` of a `default` webhook includes a digest of the tenant.
+    Otherwise the topic drops its event as a duplicate of another tenant's.
     """
     type_ = EVENTS[HookAct(entry.type)]
     if type_ is None:
