@@ -161,7 +161,7 @@ class AwakeTenant:
     """A tenant for which the sweeper may have work."""
 
     tenant: str
-    #: time of its last POST, or up to five minutes before it
+    #: time of its last POST or `clear_again`, or up to five minutes before it
     posted_at: datetime
     etag: str = ""
 

@@ -43,7 +43,7 @@ class WorkCounts:
     active: Counter[str] = field(default_factory=Counter)
     #: number of jobs by mode
     modes: Counter[str] = field(default_factory=Counter)
-    #: creation time of the oldest QUEUED job
+    #: earliest start of a QUEUED job: its admission, or its creation if it never waited
     queued_since: datetime | None = None
     #: creation time of the oldest job that waits for quotas
     waiting_since: datetime | None = None

@@ -61,7 +61,7 @@ class AllocationRecord:
     unmet: bool = False
     #: time from which the record includes the jobs of every tenant
     opened_at: datetime | None = None
-    #: breaker of a job type's quota; None if no allocation has counted the end of a job
+    #: breaker of a job type's quota; None before the first allocation with a breaker in the rule
     breaker: Breaker | None = None
     #: last tenant that a running count has read
     opening: str | None = None

@@ -42,7 +42,7 @@ class MinuteCounts:
     ends: Counter[EndKey] = field(default_factory=Counter)
     #: counts by bucket
     latencies: dict[Phase, Counter[int]] = field(default_factory=dict)
-    #: number of active jobs by state, as the sweeper counted them; None if it did not
+    #: number of living jobs by state, as the sweeper counted them; None if it did not
     active: Mapping[str, int] | None = None
 
     def __add__(self, other: MinuteCounts) -> MinuteCounts:

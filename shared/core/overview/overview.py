@@ -111,9 +111,9 @@ class Overview:
     #: end of the last sweep; None means no sweep yet
     swept_at: datetime | None = None
     sweeper_late: bool = False
-    #: number of active jobs by state
+    #: number of living jobs by state
     active: Counter[str] = field(default_factory=Counter)
-    #: `True` if there may be more active jobs
+    #: `True` if there may be more living jobs
     active_at_least: bool = False
     services: Sequence[Service] = ()
     quotas: Sequence[TightQuota] = ()
