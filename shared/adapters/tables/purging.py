@@ -94,14 +94,14 @@ class TablesPurging(TablesLists):
         return await self._purge_admission(bulk)
 
     async def _others(self, bulk: Bulk, limit: int) -> list[Entity]:
-        """Returns rows of the tenant that are neither GATES nor rows of the purge.
+        """Returns at most `limit` rows of the tenant that are neither GATES nor rows of the purge.
 
         A repeated request finds the running purge by the row of its idempotency key. Without that row, two purges can
         delete each other.
         """
         spared = {GATES_ROW, bulk_row(bulk.bulk_id), bulk_key_row(bulk.key or "")}
         rows = await self._rows.first(all_of(encode_key(bulk.tenant)), limit + len(spared))
-        return [row for row in rows if row["RowKey"] not in spared]
+        return [row for row in rows if row["RowKey"] not in spared][:limit]
 
     async def _purge_admission(self, bulk: Bulk) -> int | None:
         """Deletes GATES under its ETag, since the creation of a job with quotas changes GATES. Also deletes the

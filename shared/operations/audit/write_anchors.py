@@ -95,8 +95,6 @@ async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> b
     if is_over() or (incomplete and context.clock.now() < _end(day) + INCOMPLETE_AFTER):
         telemetry.info("ANCHOR_WAITS", day=str(day), count=len(incomplete))
         return False
-    if incomplete:
-        telemetry.warn("ANCHOR_INCOMPLETE", day=str(day), count=len(incomplete))
 
     async def one(tenant: str) -> str | None:
         return await _write_part(context, tenant, day, is_complete=tenant not in incomplete)
@@ -107,6 +105,8 @@ async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> b
     envelope = await sign_statement(context, anchor_statement(day, previous, parts))
     if await kept.create(anchor_name(day), chunks(json.dumps(envelope).encode())):
         telemetry.info("ANCHORED", day=str(day), count=len(parts))
+        if incomplete:
+            telemetry.warn("ANCHOR_INCOMPLETE", day=str(day), count=len(incomplete))
     return True
 
 
