@@ -110,5 +110,6 @@ export default function Quotas() {
     ${!quotas && !found.error && html`<${Skeleton} rows=${5} height=${64} />`}
     ${quotas && !quotas.length && html`<${EmptyState} title="No quotas"><p>A quota limits starts of jobs. Set a quota with <code class="mono">lucius quota set --tenant TENANT --max-active 5 --reason REASON</code>.</p><//>`}
     ${quotas?.map((each) => html`<${Quota} key=${each.id} quota=${each} open=${each.id === open} onChange=${found.reload} />`)}
+    ${found.data?.next && html`<p class="muted small">The page shows the first ${quotas.length} quotas.</p>`}
   </section>`;
 }

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from shared.api.dashboard import dashboard_metrics
 from shared.core.overview.overview import Overview, Service
@@ -288,6 +288,20 @@ def test_a_closed_breaker_is_shown_with_the_limits(screens: Screens, api: Live) 
     expect(row).to_contain_text(breaker)
     row.click()
     expect(page.get_by_role("listitem").filter(has_text=f"Limits changed, {breaker}")).to_be_visible()
+
+
+def test_a_list_of_quotas_names_its_end(screens: Screens) -> None:
+    """Only the first page is shown."""
+    page = screens.open("overview")
+
+    def with_more(route: Route) -> None:
+        found = route.fetch().json()
+        route.fulfill(json=found | {"next": "more"})
+
+    page.route("**/v1/quotas?*", with_more)
+    page.goto(page.url.replace("overview", "quotas"))
+    expect(page.get_by_text(re.compile(r"The page shows the first \d+ quotas"))).to_be_visible()
+    page.unroute("**/v1/quotas?*")
 
 
 def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
