@@ -102,11 +102,11 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
 
     async def submit(self, envelope: EnvelopeLike, *, wait: int = 0) -> Submitted:
         """Creates a job. A job request without `idempotency_key` gets a random key. If `idempotency_key` is None, the
-        API uses the hash of the body as the key.
+        key is the hash of the fields that the API compares (docs/reference/api.md).
 
-        `wait` is the number of seconds, at most 20, for which the API delays its response until the job has ended.
-        `ended` of the result is the job, or None if the job did not end in time. After None, `wait(job_id)`
-        continues the wait.
+        `wait` is the maximum number of seconds, up to 20, for which the API delays its response until the job has
+        ended. `ended` of the result is the job, or None if the job did not end in time or the API has too many waiting
+        requests. After None, `wait(job_id)` continues the wait.
         """
         return await self._call(calls.submit(envelope, wait))
 
@@ -203,7 +203,8 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> AsyncIterator[dict[str, Any]]:
         """Lists signed pages of heads for a window, as plain JSON. Each page has an `envelope`. Raises NotFound if the
-        API signs no heads. Raises Conflicting if the window's heads are incomplete or no longer retained.
+        API signs no heads. Raises Conflicting if the window's heads are incomplete or no longer retained, or if the
+        tenant has no heads.
         """
         return self._iterate(
             series.Pages("/v1/audit/heads", {"tenant": tenant, "since": since, "until": until}, self._retries)
@@ -214,13 +215,17 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     ) -> AsyncIterator[dict[str, Any]]:
         """Lists pages of signed anchors, as plain JSON. Each page has `anchors`. An anchor is for one UTC day. Default:
         the last 31 days.
+
+        Raises NotFound if the API signs no heads.
         """
         return self._iterate(
             series.Pages("/v1/audit/anchors", {"tenant": tenant, "since": since, "until": until}, self._retries)
         )
 
     async def audit_keys(self) -> dict[str, Any]:
-        """Returns the public keys of heads and anchors, as plain JSON, including retired keys."""
+        """Returns the public keys of heads and anchors, as plain JSON, including retired keys. Raises NotFound if the
+        API signs no heads.
+        """
         return await self._call(calls.audit_keys())
 
     async def result(self, job: str | Job, *, out: BinaryIO | None = None, credential: Any = None) -> Result:
@@ -250,7 +255,9 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.control(job_id, "resume", reason))
 
     async def admit(self, job_id: str, *, reason: str) -> Job:
-        """Admits a waiting job past its quotas, once. Requires an operator."""
+        """Admits a waiting job past its quotas, once. Requires an operator. Raises Conflicting if the job waits for
+        other jobs, is paused or has ended.
+        """
         return await self._call(calls.control(job_id, "admit", reason))
 
     async def set_priority(self, job_id: str, priority: str, *, reason: str) -> Job:
@@ -320,7 +327,9 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.rejected_message(rejected_id))
 
     async def redrive_rejected(self, rejected_id: str) -> RejectedMessage:
-        """Applies a rejected message to its job again. `redriven_outcome` of the result is the outcome."""
+        """Applies a rejected message to its job again. `redriven_outcome` of the result is the outcome. Raises
+        Conflicting if still no job can accept the message.
+        """
         return await self._call(calls.redrive_rejected(rejected_id))
 
     async def reconcile(self, *, dry_run: bool = False) -> Reconciled:

@@ -145,11 +145,13 @@ class AsyncGovernance(ABC):
         return await self._call(quota_calls.quota(tenant, job_type, source, name))
 
     async def set_quota(self, quota: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool = False) -> QuotaChange:
-        """Merges `numbers` into a quota's limits: `max_active`, `max_per_hour`, `burst`, `max_staged`,
-        `emergency_max_active`, `weight`.
+        """Merges `numbers` into a quota's own limits: `max_active`, `max_per_hour`, `burst`, `max_staged`,
+        `emergency_max_active`, `weight`. A quota with own limits ignores the limits for every tenant and the limits
+        of the app's settings.
 
         A quota of a job type also has `breaker` with `failure_rate`, `min_calls`, `cooldown_s` and, over all tenants,
-        `min_tenants`. For `breaker`, `{}` means the defaults. None removes a limit, and other limits keep their values.
+        `min_tenants`. For `breaker`, `{}` adds a breaker with the defaults, and does not change an existing breaker.
+        None removes a limit, and other own limits keep their values.
 
         Raises RuleChanged if the quota changed since `quota` was read. With `dry_run`, writes nothing, and the result
         has the number of jobs that the change starts.
@@ -181,6 +183,9 @@ class AsyncGovernance(ABC):
     ) -> QuotaChange:
         """Holds a quota until `resume_gate` or `until`. No job starts, and running jobs continue. A hold of a service
         or lane stops new attempts of steps instead. Idempotent.
+
+        If neither the call nor the token names a tenant, `job_type` names the quota of this job type over all tenants.
+        `throttle_gate` and `resume_gate` use `job_type` in the same way.
         """
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return await self._call(quota_calls.limit("pause", reason=reason, **members))
@@ -211,7 +216,9 @@ class AsyncGovernance(ABC):
         source: str | None = None,
         name: str | None = None,
     ) -> QuotaChange:
-        """Ends the hold and the throttle of a quota."""
+        """Ends the hold and the throttle of a quota. A caller of one tenant ends only holds and throttles that callers
+        of the tenant set. Raises Forbidden if only operators set them.
+        """
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "reason": reason}
         return await self._call(quota_calls.limit("resume", **members))
 

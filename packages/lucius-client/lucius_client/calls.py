@@ -1,4 +1,4 @@
-"""Builds the request of each API call that needs one request, and reads the response (no I/O).
+"""Builds requests to the API, and reads their responses (no I/O).
 
 A submit without an idempotency key gets a random key here. If the response is lost, the repeated request finds the job
 that the first request created instead of creating another (R15 of docs/contributing/rules.md).
@@ -70,10 +70,10 @@ class Submitted:
 
 
 def submit(envelope: EnvelopeLike, wait: int) -> Call[Submitted]:
-    """Creates a job. A job request without `idempotency_key` gets a random key. If `idempotency_key` is null, the API
-    uses the hash of the body as the key.
+    """Creates a job. A job request without `idempotency_key` gets a random key. If `idempotency_key` is null, the key
+    is the hash of the fields that the API compares.
 
-    `wait` is the number of seconds, at most 20, for which the API delays its response until the job has ended.
+    `wait` is the maximum number of seconds, up to 20, for which the API delays its response until the job has ended.
     """
 
     def read(response: Response) -> Submitted:
@@ -256,7 +256,7 @@ def read_feed(response: Response) -> FeedPage:
 def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
     """Requests a job. The API returns 304 if the job's ETag is `etag`, and delays the 304 by up to `wait_s` seconds.
 
-    `until` delays any response until the job is `admitted` or `ended`.
+    `until` delays any response by up to `wait_s` seconds, until the job is `admitted` or `ended`.
     """
     headers = {"If-None-Match": etag} if etag else {}
     query = _query(wait=wait_s, until=until) if wait_s and (etag or until) else {}

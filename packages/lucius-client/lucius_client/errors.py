@@ -162,7 +162,7 @@ class Unavailable(Refused):
 
 
 class Overloaded(Unavailable):
-    """The API has its maximum of submissions, redrives or webhook tests in progress (OVERLOADED). Retry after
+    """The API has its maximum of submissions, redrives, replays or webhook tests in progress (OVERLOADED). Retry after
     `retry_after_s` seconds.
     """
 

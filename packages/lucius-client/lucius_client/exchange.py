@@ -27,7 +27,8 @@ class Request:
     content: bytes | None = None
     #: seconds for which the API may delay its response on purpose (long poll)
     long_poll_s: float = 0.0
-    #: `False` if the first outcome is the result, even after a temporary fault (health probes)
+    #: `False` if the first outcome is the result, even after a temporary fault (health probes, webhook tests,
+    #: secret rotations)
     repeat: bool = True
 
 

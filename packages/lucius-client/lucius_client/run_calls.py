@@ -1,4 +1,4 @@
-"""Each call of the API about runs, and the log of a run (no I/O)."""
+"""Calls of the API about runs, and the log of a run (no I/O)."""
 
 from __future__ import annotations
 

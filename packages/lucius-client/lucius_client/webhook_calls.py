@@ -76,7 +76,7 @@ def deliveries(
 def webhook_filter(
     types: Iterable[str] | None, job_types: Iterable[str] | None, labels: Mapping[str, str] | None
 ) -> dict[str, Any] | None:
-    """Returns the filter of a webhook, or None if every event matches."""
+    """Returns the filter of a webhook, or None if no condition is given."""
     lists = {"types": types, "job_types": job_types}
     found: dict[str, Any] = {name: list(names) for name, names in lists.items() if names is not None}
     return found | ({"labels": dict(labels)} if labels is not None else {}) or None

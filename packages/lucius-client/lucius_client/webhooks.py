@@ -52,8 +52,9 @@ class Webhooks(ABC):
         return the secret.
 
         `format` is `cloudevents`, `slack` or `teams`. An event must match `types` (such as `job.completed`),
-        `job_types` and `labels`, if given. `after` is the `sequence` of the last event to skip. If `after` is None, the
-        webhook gets only new events.
+        `job_types` and `labels`, if given. A webhook never gets events of webhooks.
+
+        `after` is the `sequence` of the last event to skip. If `after` is None, the webhook gets only new events.
 
         Only callers of all tenants can name another `tenant`, here and in the other methods of webhooks. The same `key`
         with the same arguments returns the same webhook with its secret, until the webhook is changed, rotated or
@@ -77,7 +78,7 @@ class Webhooks(ABC):
         """Changes `url`, `format`, `filter`, `description` or `enabled`. Other fields keep their values.
 
         `filter` has `types`, `job_types` and `labels`, and replaces the whole filter. If `filter` is None, every
-        event matches.
+        event matches except events of webhooks.
         """
         return self._call(webhook_calls.change(hook_id, changes, tenant))
 

@@ -60,7 +60,7 @@ class Directive(BaseModel):
     output_ref: _Reference | None = None
     #: `True` if the step's result is the job's: it is copied to `output_ref`
     final: bool = False
-    #: position of the step in its last parallel group, from 0; 0 if it is the only last step
+    #: position of the step in the last parallel group of the job, from 0; 0 if it is the only last step
     final_index: Annotated[int, Field(ge=0, strict=True)] = 0
     #: id of the first job in the chain of redrives; None if the job is not a redrive
     first_job_id: _Id | None = None

@@ -1,6 +1,6 @@
 """The statements that the server signed: pages of heads for the window, and anchors of each day.
 
-A head has the number and the hash of a job's last event, or of a log's last entry, when the page was signed.
+A head has the number and the hash of a job's last event, or of a log's last entry, on one UTC day.
 """
 
 from __future__ import annotations

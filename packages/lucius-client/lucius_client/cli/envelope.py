@@ -41,7 +41,9 @@ def envelope(
     payload: Json,
     key: str | None,
 ) -> Json:
-    """Returns the body of `POST /v1/orchestrate`. `key` is the idempotency key. None means a hash of the body."""
+    """Returns the body of `POST /v1/orchestrate`. `key` is the idempotency key. None means a hash of the
+    compared fields.
+    """
     return {
         "schema_version": "1.0",
         "tenant_id": tenant,

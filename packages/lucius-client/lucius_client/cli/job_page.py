@@ -133,7 +133,7 @@ def show_transitions(explained: Json) -> None:
 
 
 def outcome(job: Json) -> str:
-    """Returns `FAILED_FINAL 5m ago: the input is not a PDF`, or the status of a job that has not ended."""
+    """Returns `FAILED_FINAL 5m ago: PDF_BROKEN: the PDF is damaged`, or the status of a job that has not ended."""
     ended = f" {age_of(job['completed_at'])} ago" if job.get("completed_at") else ""
     return f"{job['status']}{ended}" + (f": {_error(job)}" if _error(job) else "")
 

@@ -162,8 +162,9 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any], left_out: tuple[str
 def worst_case(definition: Definition) -> Bounds:
     """Returns the maximum number of attempts and the maximum duration of a job.
 
-    Each attempt takes its dispatch backoffs, its ACK timeout and its maximum time. Of parallel steps, only the longest
-    step counts for the duration. The total times of a step and of the job limit the duration.
+    Each attempt takes its dispatch backoffs, its ACK timeout and its maximum time. Each further attempt also takes the
+    longest ACK or execution backoff so far. Of parallel steps, only the longest step counts for the duration. The total
+    times of a step and of the job limit the duration.
     """
     group_of = {name: str(number) for number, names in enumerate(definition.get("parallel") or ()) for name in names}
     total_s = 0.0

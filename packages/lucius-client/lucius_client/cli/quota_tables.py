@@ -28,7 +28,7 @@ def change_line(change: Json) -> str:
 
 
 def summary(state: Json) -> str:
-    """Formats the limits of a quota, the state of its breaker, or the job that was admitted past the quota."""
+    """Formats the limits of a quota, its breaker, hold and throttle, and the job that was admitted past the quota."""
     rule = state.get("rule")
     parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items()) if value is not None]
     if rule == {}:

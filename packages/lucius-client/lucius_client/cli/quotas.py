@@ -73,7 +73,7 @@ def list_(
     ] = None,
     limit: Limit = 100,
 ) -> None:
-    """List quotas of a tenant or, for operators, of all tenants."""
+    """List quotas of a tenant or of all tenants."""
     _show(session, list(session.client.quotas(tenant=tenant, limit=limit)))
 
 
@@ -123,14 +123,18 @@ def set_(
         str | None,
         typer.Option(
             metavar="on|none|NAME=N,...",
-            help="Circuit breaker of a job type, which stops starts if failure_rate is reached. `on` sets the defaults,"
-            " and `none` removes the breaker. Names: failure_rate (above 0, at most 1), min_calls, cooldown_s "
-            "(seconds), and min_tenants for a type over all tenants.",
+            help="Circuit breaker of a job type, which stops starts if failure_rate is reached. `on` adds a breaker "
+            "with the defaults, and `none` removes the breaker. Names: failure_rate (above 0, at most 1), min_calls, "
+            "cooldown_s (seconds), and min_tenants for a type over all tenants.",
         ),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Set limits of a quota. Omitted limits do not change."""
+    """Set limits of a quota. Omitted limits do not change.
+
+    A quota with own limits ignores the limits for every tenant and the limits of
+    the settings.
+    """
     given = {
         "max_active": max_active,
         "max_per_hour": max_per_hour,
@@ -222,6 +226,9 @@ def resume(
     gate: Gate = None,
 ) -> None:
     """End the hold and the throttle of a quota.
+
+    A caller of one tenant ends only holds and throttles that callers of the
+    tenant set.
 
     Steps that wait for a dispatch limit (`--gate service:S` or `--gate lane:N`)
     continue at their next check, at most five minutes later. `lucius job

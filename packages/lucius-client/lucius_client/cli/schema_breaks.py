@@ -1,8 +1,9 @@
 """Finds payloads that one JSON Schema accepts and a later schema refuses.
 
 The module compares the values of `type`, `required`, `enum`, `const`, bounds, `properties`, `additionalProperties`,
-`items` and `$defs`. A change of any other keyword counts as a break, because the module cannot compare its values. A
-keyword that the later schema lacks is not a break, since the later schema then accepts more.
+`items` and `$defs`. A change of any other keyword counts as a break, because the module cannot compare its values.
+Annotations such as `title` are not breaks. A keyword that the later schema lacks is not a break, since the later schema
+then accepts more.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ def version(session: Session) -> None:
 def health(session: Session) -> None:
     """Show the readiness of the API and its dependencies.
 
-    Prints invalid protocols and settings without effect on stderr.
+    Warns on stderr about invalid protocols, and about settings that have no
+    effect.
 
     Exit codes:
     0: the API is ready

@@ -39,7 +39,7 @@ SUBMITTED = Listing(
         Column("status", status(), drop=1),
     ),
 )
-#: members that LUCIUS does not compare with the first request, with their names for people
+#: fields that LUCIUS does not compare with the first request, with their names for people
 _FIRST_STAYS = {"labels": "labels", "callback_urls": "callback URLs"}
 #: maximum skipped files that are named
 _NAMED = 5
@@ -280,7 +280,7 @@ def _submit_lines(
     wait: bool,
 ) -> None:
     """Submits each line of `source`, with its own outcome. Without an idempotency key, the API uses the hash of the
-    line's body.
+    line's compared fields.
     """
     defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
     if protocol:

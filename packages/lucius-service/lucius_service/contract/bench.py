@@ -47,7 +47,7 @@ class Options:
     step_type: str
     bus: str = field(repr=False)
     blob: str = field(repr=False)
-    #: fields of a directive, including `input_ref` and `payload`; ids and references are replaced
+    #: `input_ref` and `payload` of the directives; other fields have no effect
     sample: Json
     #: fields for work that takes more than twice `cadence_s`; if None, checks that need it are skipped
     slow: Json | None = None
