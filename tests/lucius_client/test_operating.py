@@ -117,6 +117,14 @@ async def test_a_bulk_is_made_read_and_stopped(either: EitherClient) -> None:
     assert (found.matched, json.loads(api.requests[0].body)["dryRun"]) == (1, True)
 
 
+async def test_an_empty_parameter_of_a_bulk_filter_is_sent(either: EitherClient) -> None:
+    """The API refuses an empty parameter. Without the parameter, the filter would match every job."""
+    words = {"status": (), "label": "", "archived": False}
+    with serving(CannedResponse(202, by_model("job_1")["Bulk"])) as api:
+        await either.call(api.url, lambda client: client.start_bulk("cancel", words, reason="r"))
+    assert json.loads(api.requests[0].body)["filter"] == {"status": [], "label": "", "archived": False}
+
+
 async def test_bulks_items_and_related_jobs_are_lists(either: EitherClient) -> None:
     """Page by page; the jobs that a job depends on come at once."""
     reads: dict[str, tuple[Callable[[Any], Any], str]] = {

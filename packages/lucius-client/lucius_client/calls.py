@@ -319,8 +319,16 @@ def _post_once(
 
 
 def _filter(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of a filter as JSON, without parameters that are None, False or empty."""
-    return {name: value if isinstance(value, list | bool) else _text(value) for name, value in words.items() if value}
+    """Returns the parameters of a filter as JSON, without parameters that are None. Keeps empty values, which the API
+    refuses, since a filter without the parameter matches more jobs.
+    """
+    return {name: _in_json(value) for name, value in words.items() if value is not None}
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else _text(value)
 
 
 def _dump(body: Mapping[str, Any]) -> bytes:

@@ -181,8 +181,8 @@ class Client(Governance, Runs, Webhooks):
         return self._call(calls.protocol(name))
 
     def protocol_versions(self, name: str) -> ProtocolVersions:
-        """Returns every version of a protocol that the app has ever loaded. Each version has the number of its jobs
-        that had not ended at the last sweep.
+        """Returns every version of a protocol that the app has ever loaded. Each version has its number of jobs
+        that had not ended at the last sweep, or None if the caller does not see all tenants.
         """
         return self._call(calls.protocol_versions(name))
 
@@ -305,7 +305,8 @@ class Client(Governance, Runs, Webhooks):
         until: datetime | None = None,
         by: str | None = None,
     ) -> Iterator[ReceiptSums]:
-        """Yields sums of the time and attempts of a tenant's jobs, newest first. Each page has up to 100 jobs.
+        """Yields sums of the time and attempts of a tenant's jobs that are not archived, newest first. Each page has up
+        to 100 jobs.
 
         `since` and `until` (exclusive) limit the time of creation. `by` is `type`, `source` or `priority`. Callers of
         all tenants must set `tenant_id`.
