@@ -16,7 +16,8 @@ from lucius_service.step import Step
 def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
     """Serves the step that `build` makes from the environment. Prints `ready {name}` when all lanes are open.
 
-    Returns 0 after an orderly stop. Returns 1, with one line on stderr, if the service cannot start.
+    Returns 0 after an orderly stop. Returns 1, with one line on stderr, if a setting is invalid, a child process cannot
+    start, or an OSError occurs. Raises other errors of `build` and of the step's `prepare`.
     """
     # BLAS and tokenizers would start a thread per core, in several processes that share the machine
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):

@@ -45,8 +45,8 @@ Checks = Callable[[], Awaitable[dict[str, bool]]]
 
 async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None]) -> int:
     """Serves until SIGTERM or SIGINT, and returns 0. If running work does not end within `grace_s` seconds, exits with
-    code 0 instead. Exits immediately with code 130 at a second signal. Raises SettingsError, or OSError if the health
-    port is taken.
+    code 0 instead. Exits immediately with code 130 at a second signal. Raises SettingsError, errors of
+    `prepare`, and OSError if the health port is taken.
     """
     stopping = asyncio.Event()
     _stop_on_signals(stopping)

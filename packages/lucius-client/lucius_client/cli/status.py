@@ -57,7 +57,7 @@ QUOTAS = Listing(
 
 @with_session
 def status(session: Session, tenant: Tenant = None) -> None:
-    """Show the problems on one screen, each with the next command.
+    """Show the problems on one screen, with the next commands.
 
     Exit codes:
     0: no problem
