@@ -29,7 +29,7 @@ RuleNumbers = Mapping[str, int | Mapping[str, float | None] | None]
 
 
 def set_quota(known: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool) -> Call[QuotaChange]:
-    """Merges `numbers` into the limits of a quota, unless the quota has changed since it was read. A null removes a
+    """Merges `numbers` into the own limits of a quota, unless the quota has changed since it was read. A null removes a
     limit.
     """
     body = {**numbers, "reason": reason}
