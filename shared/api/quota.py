@@ -44,7 +44,8 @@ class QuotaRule(Response):
     max_active: int | None = None
     """Maximum active jobs."""
     max_per_hour: int | None = None
-    """Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start."""
+    """Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start, in addition to jobs that
+    bypass the rate."""
     burst: int | None = None
     """Maximum starts at the same time."""
     max_staged: int | None = None

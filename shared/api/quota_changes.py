@@ -59,14 +59,15 @@ class BreakerChange(RequestBody):
 
 class RuleChange(RequestBody):
     """JSON merge patch (RFC 7396) of a quota's limits. A number sets a limit, null removes the limit, and omitted
-    fields keep their values."""
+    fields keep their values. A tenant's quota with own limits ignores the limits for every tenant."""
 
     reason: Why
     """Reason, one line. Recorded in the quota's log."""
     max_active: _Number | None = None
     """Maximum active jobs."""
     max_per_hour: _Number | None = None
-    """Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start."""
+    """Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start, in addition to jobs that
+    bypass the rate."""
     burst: _Number | None = None
     """Maximum starts at the same time. Default: the starts of one minute. Only with `max_per_hour`."""
     max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(to_integer)] | None = None

@@ -39,7 +39,9 @@ class HookState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HookFilter:
-    """A filter of the events that a webhook gets. An empty field matches every event."""
+    """A filter of the events that a webhook gets. An empty field matches every event, except events of webhooks, which no
+    filter matches.
+    """
 
     types: frozenset[str] = frozenset()
     job_types: frozenset[str] = frozenset()
