@@ -71,7 +71,7 @@ def first_difference(
     place: int, job: Row, recorded: Sequence[Row], played: Sequence[Row], end: Row, parallel: Collection[str]
 ) -> Difference | None:
     """Returns the first difference, or None if the histories are equal. The histories of a job that has not ended are
-    compared up to the recorded end.
+    compared up to the last recorded event.
 
     `end` is the JOB row after the played events. `parallel` are the ids of steps that run in groups.
     """

@@ -187,7 +187,9 @@ class Durable:
 
 
 class SimulatedOrchestrations:
-    """Implements `Orchestrations` over the engine's client. Events have latency and can overtake each other."""
+    """An implementation of `Orchestrations` over the engine's client. Events have latency and can overtake each
+    other.
+    """
 
     def __init__(self, durable: Durable, scheduler: Scheduler, faults: Disturbances) -> None:
         self._durable = durable

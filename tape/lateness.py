@@ -93,7 +93,7 @@ class Lateness:
 
 
 class RecordedLanes:
-    """See `shared.ports.bus.Lanes`. Returns the recorded messages."""
+    """The `shared.ports.bus.Lanes` of a tape. Returns the recorded messages."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now

@@ -68,7 +68,7 @@ class Report:
 
 
 class Player:
-    """Plays one tape in one world. `unknown` is `fail` or `succeed`."""
+    """The player of one tape in one world. `unknown` is `fail` or `succeed`."""
 
     def __init__(self, jobs: Sequence[RecordedJob], app: Path, protocols: Path, *, unknown: str) -> None:
         self._jobs = {each.job_id: each for each in jobs}

@@ -114,7 +114,7 @@ class RecordedJob:
 
     @cached_property
     def attempts(self) -> dict[Attempt, datetime]:
-        """Returns the time when each attempt was last sent, or its first recorded time."""
+        """Returns the time when each attempt was last sent."""
         return {attempt_of(each): instant(each["at"]) for each in self.events if each["type"] in _SENT}
 
     @cached_property

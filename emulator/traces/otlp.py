@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 Scalar = str | int | float | bool
 Attributes = Mapping[str, Scalar]
 
-#: maximum characters of a name or attribute; a longer one is cut
+#: maximum characters of the name of a span, and of the key or value of an attribute; a longer text is cut
 MAX_TEXT = 2048
 
 _KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}

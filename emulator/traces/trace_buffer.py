@@ -64,7 +64,7 @@ class Trace:
 
 class TraceBuffer:
     """At most `keep` traces. Drops the trace without a job that has received no span for the longest time. If every
-    trace has a job, drops such a trace with a job.
+    trace has a job, drops the trace that has received no span for the longest time.
     """
 
     def __init__(self, keep: int) -> None:

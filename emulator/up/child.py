@@ -114,7 +114,7 @@ class _LinePipe:
 class Child:
     """A child that runs from `keep_running()` to `stop()`.
 
-    `changed` is called after every change of `state`. `log` is called with a short line for the user.
+    `changed` is called after each start, and after each change of `ready`. `log` is called with a line for the user.
     """
 
     def __init__(self, spec: ChildSpec, data: DataDir, log: Log, changed: Callable[[], None]) -> None:
@@ -181,7 +181,7 @@ class Child:
             self._sink.close()
 
     def kill(self) -> None:
-        """Kills the child and every process that it started."""
+        """Kills the child and the other processes of its group."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

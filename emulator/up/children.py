@@ -81,7 +81,8 @@ def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
     """Returns the start parameters of the host without access keys. Its page, `/admin` and the durable API are open to
     all local users.
 
-    A stop does not wait for readers, whose requests can last 20 s. Other interrupted work is repeated.
+    A stop waits at most 0.5 s for running functions, since the requests of readers can last 20 s. Interrupted
+    activities and messages are repeated.
     """
     options = ("--app", str(ROOT), "--port", str(ports.api), "--data", str(data), "--no-keys", "--drain", _DRAIN_S)
     return _python("host", 1, ("emulator", "host", *options), environment)

@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C, and returns 0. Returns 1, with one line on stderr, if a part cannot start or
-    restart. Returns 130 if Ctrl-C interrupts the start.
+    """Serves until SIGTERM, SIGHUP or Ctrl-C, and returns 0. Returns 1, with one line on stderr, if a part cannot start
+    or restart. Returns 130 if Ctrl-C comes before the first child starts.
     """
     from emulator.up.errors import UpError
     from emulator.up.serve import serve

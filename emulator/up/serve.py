@@ -48,7 +48,7 @@ async def serve(args: argparse.Namespace) -> int:
 def log(line: str) -> None:
     """Writes a line to stderr. Replaces unprintable characters by U+FFFD, since a child may quote its input.
 
-    A closed terminal does not stop the stack.
+    Ignores a failed write, such as to a closed terminal, so that the stack still drains.
     """
     shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
     with suppress(OSError):

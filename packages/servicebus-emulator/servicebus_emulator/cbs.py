@@ -21,7 +21,7 @@ class CbsTokens:
         self._trusted = key is None
 
     def authenticate(self, mechanism: str, response: bytes) -> bool:
-        """Returns True if the SASL mechanism authenticates the client.
+        """Returns False for PLAIN with a wrong key, else True.
 
         PLAIN has the key itself. After any other mechanism the client needs tokens, if the emulator has a key.
         """

@@ -103,7 +103,7 @@ class Topology:
 
 def from_names(queues: list[str], topics: list[str]) -> Topology:
     """Returns entities named on a command line: queues `q`, and subscriptions `t/s` together with their topics. Raises
-    ConfigurationError for a subscription without its topic.
+    ConfigurationError for a topic or subscription without the other.
     """
     subscriptions: dict[str, list[SubscriptionDescription]] = {}
     for text in topics:

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
     """Returns the reason why a request with these headers is refused, as one line, or None if the request is allowed.
 
-    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`. The origin of a page must
-    match.
+    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`. An `Origin` must
+    have the host and port of `Host`.
     """
     if host is not None and not _is_ours(host, names):
         return f"the host {host!a} is not served here; use localhost, or --allowed-host if the program has this option"

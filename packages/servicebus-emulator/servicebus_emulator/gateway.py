@@ -97,7 +97,7 @@ class RequestLink:
 
 
 class Gateway:
-    """Serves one connection."""
+    """The gateway of one connection."""
 
     def __init__(
         self, broker: Broker, connection: Connection, tokens: cbs.CbsTokens, max_message_bytes: int = MAX_MESSAGE_BYTES

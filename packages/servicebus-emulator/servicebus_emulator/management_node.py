@@ -63,7 +63,7 @@ class Reply:
 
 
 class ManagementNode:
-    """Handles the requests to the `$management` node of one entity."""
+    """The `$management` node of one entity."""
 
     def __init__(self, broker: Broker, address: str, max_message_bytes: int) -> None:
         self._broker = broker

@@ -42,7 +42,7 @@ class Timeouts:
 
 
 class Liveness:
-    """Decides when a silent connection is closed. Callers pass the time, in seconds of a monotonic clock."""
+    """The times that decide when a silent connection is closed. Callers pass seconds of a monotonic clock."""
 
     def __init__(self, timeouts: Timeouts, now_s: float) -> None:
         self._timeouts = timeouts
@@ -89,7 +89,7 @@ class Options:
 
 
 class BusServer:
-    """Listens, flushes in order (commit, then write) and runs the broker's timers."""
+    """A server that listens, flushes in order (commit, then write) and runs the broker's timers."""
 
     def __init__(self, broker: Broker, options: Options | None = None) -> None:
         self.broker = broker
@@ -197,7 +197,7 @@ class BusServer:
 
 
 class ByteTransport(Protocol):
-    """Sends the bytes of one client: a TCP or TLS transport, or a WebSocket."""
+    """The transport of one client: TCP, TLS or a WebSocket."""
 
     def write(self, data: bytes) -> None: ...
 

@@ -26,7 +26,7 @@ def context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """Makes a self-signed certificate for localhost in `folder`, unless the folder has a valid certificate.
+    """Makes a self-signed certificate for localhost in `folder`, unless the folder has one that is valid for a day.
 
     Returns the paths of certificate and key.
     """

@@ -26,7 +26,7 @@ _FORBIDDEN_IN_IDS = frozenset("/\\#?")
 
 
 class Client:
-    """Manages instances. Raises `InstanceNotFoundError` for an unknown id. Operations on live instances raise
+    """The operations on instances. Raises `InstanceNotFoundError` for an unknown id. Operations on live instances raise
     `InstanceGoneError` for an ended instance.
     """
 

@@ -17,7 +17,7 @@ from functions_emulator.durable.events import Event, Kind
 
 @dataclass(frozen=True, slots=True)
 class ScheduleActivity:
-    """Schedules an activity. `input` is JSON text. For an HTTP call, `input` is the request."""
+    """An activity call. `input` is JSON text. For an HTTP call, `input` is the request."""
 
     task_id: int
     name: str

@@ -39,7 +39,7 @@ _VERSION_RETRY = timedelta(seconds=30)
 
 
 class Engine:
-    """Dispatches messages. Calls `work_arrived` when an episode, a batch or an activity may be available."""
+    """The dispatcher of messages. Calls `work_arrived` when an episode, a batch or an activity may be available."""
 
     def __init__(
         self,
@@ -116,7 +116,9 @@ class Engine:
             self.store.hide("activities", self._activities.running, self.clock.now() + self.timeouts.activities)
 
     def hide(self, messages: Iterable[Message]) -> None:
-        """Hides taken messages from the next process, which gets the messages if this process is killed."""
+        """Hides taken messages for their visibility timeout. If this process is killed, the next process gets the
+        messages after this time.
+        """
         self.store.hide("messages", (one.seq for one in messages), self.clock.now() + self.timeouts.messages)
 
     def finish_activity(self, task: ActivityTask, result: str | None) -> None:

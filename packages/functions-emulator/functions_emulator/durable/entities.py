@@ -46,7 +46,7 @@ class Entity:
 
 
 class Entities:
-    """Returns batches of operations for entity functions, and reads and signals entities."""
+    """The entities of an engine. Returns batches of operations for entity functions, and reads and signals entities."""
 
     def __init__(self, engine: Engine, max_batch: int = 50) -> None:
         """Sets the engine. `max_batch` is the maximum number of operations in one batch."""

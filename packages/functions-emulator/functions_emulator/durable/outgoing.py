@@ -40,7 +40,7 @@ class _Create(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """Sends the messages of an episode. Every method must be called within a transaction of the store. `post` and
+    """The sender of an episode's messages. Every method must be called within a transaction of the store. `post` and
     `create` are methods of the engine.
     """
 

@@ -67,7 +67,9 @@ class Outcome:
 
 
 class Replay:
-    """Plays a history over an action list. `check` returns the reason why an action cannot be scheduled, or `None`.
+    """A replay of a history over an action list.
+
+    `check` returns the reason why an action cannot be scheduled, or `None`.
 
     The extension treats a call of an unknown function as ended. CallDurableTaskFunctionAsync of
     DurableOrchestrationContext throws within the task of the call, before the call gets an id. ProcessAsyncActionsV2 of

@@ -66,7 +66,7 @@ class Reports:
         return report
 
     def forget(self, instance_id: str, now: datetime, *, keep_waiting: bool = False) -> None:
-        """Ends the stall of an instance, and deletes its waits."""
+        """Ends the stall of an instance. Deletes its waits, unless `keep_waiting` is `True`."""
         report = self._open.pop(instance_id, None)
         if report is not None:
             self._over.append(replace(report, over_at=now))

@@ -48,7 +48,7 @@ class OrchestratorCall:
 
 
 class Functions(Protocol):
-    """Runs the functions of the app. Inputs and results are JSON texts."""
+    """The functions of the app. Inputs and results are JSON texts."""
 
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
         """Returns one result for each call. An exception of the function is a result too."""
@@ -68,7 +68,9 @@ _SLOW_BATCH_S = 0.1
 
 
 class Runner:
-    """Runs up to `max_episodes` orchestrators, `max_activities` activities and `max_entities` entities concurrently."""
+    """The driver of an engine. Runs up to `max_episodes` orchestrators, `max_activities` activities and `max_entities`
+    entities concurrently.
+    """
 
     def __init__(
         self,

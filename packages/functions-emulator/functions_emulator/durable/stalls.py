@@ -31,7 +31,7 @@ from functions_emulator.durable.actions import (
 class Stall:
     """A stall. If `for_ever` is true, no open call or timer can wake the instance.
 
-    Otherwise the instance hangs until the open calls and timers have ended.
+    Otherwise an open call, a timer or an event can wake the instance.
     """
 
     for_ever: bool

@@ -1,7 +1,7 @@
 """Decides when queued work is visible, by the rules of Azure Storage queues.
 
-A delay has whole seconds. A message that a host takes is hidden until the end of a visibility timeout, which the host
-extends while it works. After a kill of the host, the message is visible again when the timeout ends.
+A delay has whole seconds. A message that a host takes is hidden until the end of a visibility timeout. The host extends
+the timeouts of running activities. After a kill of the host, the message is visible again when the timeout ends.
 """
 
 from __future__ import annotations

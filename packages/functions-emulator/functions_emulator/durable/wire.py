@@ -1,6 +1,6 @@
 """The JSON of azure-functions-durable 1.7. Encodes histories for orchestrators, and decodes their actions.
 
-No other module of the engine depends on the SDK's field names, apart from the fields of an HTTP request.
+Other modules of the engine use the SDK's field names only for HTTP requests and for batches of entity operations.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ ManualTrigger = Callable[[Function, str], Awaitable[Any]]
 
 
 class Admin:
-    """Serves the requests below `/admin`. `manual` has functions by trigger type that create trigger values."""
+    """The routes below `/admin`. `manual` has functions by trigger type that create trigger values."""
 
     def __init__(
         self,

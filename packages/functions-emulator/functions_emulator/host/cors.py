@@ -60,8 +60,8 @@ def load_cors(app_dir: Path) -> Cors:
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
     """Returns the reason why a request with these headers is refused, as one line, or `None` if the request is allowed.
 
-    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`. The origin of a page must
-    match.
+    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`. An `Origin` must
+    have the host and port of `Host`.
     """
     if host is not None and not _is_ours(host, names):
         return f"the host {host!a} is not allowed; allow the host with --allowed-host NAME"

@@ -64,7 +64,7 @@ def visibility_timeouts(host_json: HostJson, settings: Settings) -> VisibilityTi
 
     The limits of `controlQueueVisibilityTimeout` are those of AzureStorageOptions.Validate of the extension. The limits
     of `workItemQueueVisibilityTimeout` are those of the queue service (Get Messages of its REST API). The emulator's
-    own setting is at least 100 ms, since a host writes to its store twice in each timeout.
+    own setting is at least 100 ms, since a host writes to its store at least twice in each timeout.
     """
     provider = "extensions.durableTask.storageProvider"
     control = host_json.seconds(f"{provider}.controlQueueVisibilityTimeout", 300.0)

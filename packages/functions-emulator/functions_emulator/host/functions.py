@@ -59,6 +59,6 @@ class Function:
 
     @property
     def has_expressions(self) -> bool:
-        """Returns True if a binding has an expression like `{name}`, which is replaced from the trigger's data."""
+        """Returns True if an input or output has an expression like `{name}`, replaced from the trigger's data."""
         bindings = (*self.inputs, *self.outputs)
         return any("{" in value for one in bindings for value in one.fields.values() if isinstance(value, str))

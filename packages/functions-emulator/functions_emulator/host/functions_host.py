@@ -99,7 +99,9 @@ class FunctionsHost:
         return int(self.url.rsplit(":", 1)[1])
 
     async def start(self) -> None:
-        """Serves at `url`. Raises `HostError` if the app or its host.json cannot be used, or the port is in use."""
+        """Serves at `url`. Raises `HostError` if the app or its host.json cannot be used, or if the port or the data
+        folder is in use.
+        """
         host_json = load_host_json(self._app_dir)
         levels = LevelFilter(host_json.mapping("logging.logLevel"))
         for handler in logging.getLogger().handlers:

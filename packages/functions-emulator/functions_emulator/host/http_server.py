@@ -37,7 +37,7 @@ _SLASH = re.compile("%2F", re.IGNORECASE)
 
 
 class HttpServer:
-    """Serves the functions' routes, `/admin`, `/emulator` and the durable API."""
+    """The server of the functions' routes, `/admin`, `/emulator` and the durable API."""
 
     def __init__(
         self,

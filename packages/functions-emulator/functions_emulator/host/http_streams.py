@@ -48,7 +48,7 @@ def annotation_rules() -> AnnotationRules | None:
 
 
 class Streams:
-    """Forwards requests to the extension's web app on `app_loop`, the loop of the app's code."""
+    """The forwarder of requests to the extension's web app on `app_loop`, the loop of the app's code."""
 
     def __init__(self, base: Any, app_loop: asyncio.AbstractEventLoop) -> None:
         self._base = base

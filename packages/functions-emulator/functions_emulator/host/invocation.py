@@ -93,7 +93,9 @@ class OutValue(Out):  # type: ignore[type-arg]  # any value
 
 
 class InvocationFilter(logging.Filter):
-    """Adds `invocation` to every log record. The value is the function and the invocation id, or `host`."""
+    """A filter that adds `invocation` to every log record. The value is the function and the invocation id, or
+    `host`.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         invocation = current.get()

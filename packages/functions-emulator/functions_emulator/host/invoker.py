@@ -16,14 +16,14 @@ _LOG = logging.getLogger("functions_emulator.host")
 
 
 class InputReader(Protocol):
-    """Reads the input bindings of one type."""
+    """A reader of the input bindings of one type."""
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> Any:
         """Returns the value of an input binding."""
 
 
 class OutputWriter(Protocol):
-    """Writes the output bindings of one type."""
+    """A writer of the output bindings of one type."""
 
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
         """Writes a value to the target of an output binding. Raises an error if the write fails."""
@@ -33,7 +33,9 @@ class OutputWriter(Protocol):
 
 
 class Invoker:
-    """Runs functions. `readers` and `writers` are by binding type. An `http` output is returned to the caller."""
+    """The invoker of functions. `readers` and `writers` are by binding type. An `http` output is returned to the
+    caller.
+    """
 
     def __init__(
         self,

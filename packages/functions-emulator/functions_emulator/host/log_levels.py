@@ -31,7 +31,7 @@ _OWN = {"functions_emulator.durable": "Host.Triggers.DurableTask", "functions_em
 
 
 class LevelFilter(logging.Filter):
-    """Shows a record if the level of the longest matching category allows it."""
+    """A filter that shows a record if the level of the longest matching category allows it."""
 
     def __init__(self, levels: Mapping[str, str]) -> None:
         """Sets the levels of host.json by category. `default` is for every other category. Raises `HostError` for an

@@ -35,7 +35,7 @@ ol.timeline li { margin: .4rem 0; } nav a { margin-right: .8rem; } .stall { bord
 
 
 class Page:
-    """Makes the HTML documents, and applies the forms."""
+    """The HTML documents of the page, and the effects of its forms."""
 
     def __init__(self, app: App, engine: Engine, client: Client) -> None:
         self._app = app

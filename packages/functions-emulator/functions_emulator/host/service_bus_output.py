@@ -15,7 +15,7 @@ from functions_emulator.host.settings import Settings
 
 
 class ServiceBusWriter:
-    """Keeps one sender for each queue or topic. Replaces a failed sender for the next message."""
+    """A writer with one sender for each queue or topic. Replaces a failed sender for the next message."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -25,7 +25,7 @@ _RECEIVE_WAIT_S = 1.0
 
 
 class SessionTrigger:
-    """Serves up to `max_sessions` sessions. Closes a session that is idle for `idle_s` seconds.
+    """A trigger that serves up to `max_sessions` sessions. Closes a session that is idle for `idle_s` seconds.
 
     `invoke` runs the function and returns `True` if it succeeded.
     """

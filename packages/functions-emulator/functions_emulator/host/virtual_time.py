@@ -76,7 +76,9 @@ class ShiftedClock:
 
 
 class VirtualTime:
-    """Advances the clock. `wake_times` returns the times of timers. `is_idle` returns `True` if no work is running."""
+    """The time of the virtual clock. `wake_times` returns the times of timers. `is_idle` returns `True` if
+    no work is running.
+    """
 
     def __init__(
         self, clock: ShiftedClock, wake_times: Callable[[], Iterable[datetime]], is_idle: Callable[[], bool]

@@ -20,7 +20,7 @@ from servicebus_emulator.server import BusServer
 
 
 class Faults:
-    """Sets and clears the faults of one server."""
+    """The faults of one server."""
 
     def __init__(self, bus: BusServer) -> None:
         self._bus = bus

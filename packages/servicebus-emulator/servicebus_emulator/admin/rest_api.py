@@ -66,7 +66,7 @@ class Request:
 
 
 class RestApi:
-    """Handles requests, and stores the changes that a request makes to entities."""
+    """The management API. Stores the changes that a request makes to entities."""
 
     def __init__(self, broker: Broker, on_removed: Callable[[], None], *, is_premium: bool = False) -> None:
         self._broker = broker

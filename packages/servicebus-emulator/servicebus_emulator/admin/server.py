@@ -35,7 +35,7 @@ _MAX_BODY_BYTES = 1024 * 1024
 
 
 class AdminServer:
-    """Serves the routes of this module, and AMQP over WebSockets. `clock` is None if the time cannot be advanced.
+    """The server of this module's routes and of AMQP over WebSockets. `clock` is None if the time cannot be advanced.
 
     `names` are allowed host names besides IP addresses and `localhost`.
     """

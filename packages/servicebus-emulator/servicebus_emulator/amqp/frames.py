@@ -26,7 +26,7 @@ class Frame(NamedTuple):
 
 
 class FrameBuffer:
-    """Collects received bytes and splits them into headers and frames."""
+    """A buffer of received bytes, which splits them into headers and frames."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes

@@ -1,4 +1,4 @@
-"""A message as its sender encoded it (AMQP 1.0 part 3, 3.2), split into sections. The bare message stays unchanged.
+"""A message as its sender encoded it (AMQP 1.0 part 3, 3.2), split into sections.
 
 Properties and application properties stay bytes and are decoded on demand, since most messages are forwarded unchanged.
 """
@@ -102,7 +102,9 @@ def split_batch(data: bytes) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class AmqpMessage:
-    """A `broker.message.Content`. Header and annotations are decoded, and the other sections stay as received."""
+    """A `broker.message.Content`. Header and message annotations are decoded. The other sections stay bytes. Delivery
+    annotations are dropped.
+    """
 
     header: list[Any]
     annotations: dict[Any, Any]

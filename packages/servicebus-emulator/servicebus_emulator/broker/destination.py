@@ -18,7 +18,7 @@ NO_FAULTS = Verdict()
 
 
 class DuplicateHistory:
-    """Keeps each message id for `window_ms` after the first message. A repeat does not prolong this time."""
+    """Message ids, each for `window_ms` after its first message. A repeat does not prolong this time."""
 
     def __init__(self, window_ms: int) -> None:
         self.window_ms = window_ms

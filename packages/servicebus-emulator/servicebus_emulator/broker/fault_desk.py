@@ -11,7 +11,7 @@ The time has no effect.
 | delay | the message arrives `ms` later. A delayed message is lost if the emulator ends |
 | reorder | the message arrives after the next message of its entity, or after `ms`. Lost as a delayed message |
 | truncate | the second half of the body is lost; a body without data sections is lost as a whole |
-| forget | the entity forgets the message id, as after the window of duplicate detection |
+| forget | the message is accepted also if the entity detects it as a duplicate |
 | slow | the message is accepted, and the sender gets the outcome `ms` later |
 | disconnect | the message is accepted, and the sender's connection is lost before the outcome |
 | throttle | the message is refused as by a busy server |

@@ -10,14 +10,14 @@ from servicebus_emulator.broker.message import Content
 
 
 class Filter(Protocol):
-    """Selects messages for a subscription."""
+    """A selection of messages for a subscription."""
 
     def matches(self, content: Content) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TrueFilter:
-    """Selects every message."""
+    """A filter that selects every message."""
 
     def matches(self, content: Content) -> bool:
         return True
@@ -25,7 +25,7 @@ class TrueFilter:
 
 @dataclass(frozen=True, slots=True)
 class FalseFilter:
-    """Selects no message."""
+    """A filter that selects no message."""
 
     def matches(self, content: Content) -> bool:
         return False
@@ -33,7 +33,7 @@ class FalseFilter:
 
 @dataclass(frozen=True, slots=True)
 class CorrelationFilter:
-    """Selects messages whose named properties all have the given values.
+    """A filter that selects messages whose named properties all have the given values.
 
     Keys of `system` are `MessageId, CorrelationId, To, ReplyTo, Label, ContentType, SessionId, ReplyToSessionId`.
     """

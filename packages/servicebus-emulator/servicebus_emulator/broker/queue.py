@@ -236,7 +236,7 @@ class MessageQueue(EntityMessages):
         return token in self._locked
 
     def complete(self, token: uuid.UUID) -> None:
-        """Removes a locked message. While the fault `duplicate` is set, returns the message to the queue instead."""
+        """Removes a locked message. While the fault `duplicate` is set, abandons the message instead."""
         message = self._take_lock(token)
         if self.repeats > 0:
             self.repeats -= 1

@@ -20,7 +20,7 @@ _SETTABLE = frozenset(
 
 @dataclass(frozen=True)
 class SqlFilter:
-    """Selects messages for which the condition is true. Unknown counts as false."""
+    """A filter that selects messages for which the condition is true. Unknown counts as false."""
 
     expression: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class SqlFilter:
 
 @dataclass(frozen=True)
 class SqlAction:
-    """Executes `SET property = value` and `REMOVE property`, separated by semicolons, in order."""
+    """An action that executes `SET property = value` and `REMOVE property`, separated by semicolons, in order."""
 
     expression: str
     parameters: Mapping[str, Any] = field(default_factory=dict)

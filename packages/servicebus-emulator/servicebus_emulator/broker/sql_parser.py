@@ -60,7 +60,7 @@ Expression = Callable[[Properties], Any]
 
 
 class Parser:
-    """Parses one expression by the grammar of this module."""
+    """A parser of one expression by the grammar of this module."""
 
     def __init__(self, text: str, parameters: Mapping[str, Any] | None = None) -> None:
         self._text = text

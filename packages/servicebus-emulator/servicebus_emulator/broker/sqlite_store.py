@@ -4,8 +4,8 @@ Changes wait in memory until `commit` writes them in one transaction. A burst of
 message that is sent and completed in between costs no row. With `synchronous=NORMAL`, commits survive the end of the
 process, but a power cut may lose the last commits.
 
-More frequent changes are written to a second file, which is the journal (module `journal`). Entities are stored by
-lower-case path, because their names ignore case.
+More frequent changes are written to a second file, which is the journal (module `journal`). The data of an
+entity is stored by lower-case path, because names ignore case.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class StoredMessage:
 
 
 class Store(Protocol):
-    """Collects changes, which `commit` makes durable together. The server sends no output before `commit`."""
+    """A collector of changes, which `commit` makes durable together. The server sends no output before `commit`."""
 
     @property
     def is_dirty(self) -> bool:
