@@ -165,3 +165,16 @@ def test_data_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     assert "bus.sqlite3 has format 77, and this version of the emulator writes format 1; use another --data" in line
     (tmp_path / "bus.sqlite3").write_text("no database " * 100)
     assert "file is not a database" in fails("--queue", "q", "--data", tmp_path)
+
+
+def test_an_entity_is_stored_once_in_any_case_of_its_name(tmp_path: Path) -> None:
+    """A queue that is deleted, and created again with another case of its name, is there after a restart."""
+    for changes in ({"orders": None, "topic/Subscriptions/s": "created"}, {"Orders": "created"}, {}):
+        store = SqliteStore(tmp_path / "bus.sqlite3", SystemClock().now_ms)
+        stored = store.entities()
+        for path, description in changes.items():
+            store.put_entity(path, description)
+        store.forget_entities("Topic/")
+        store.commit()
+        store.close()
+    assert stored == {"Orders": "created"}

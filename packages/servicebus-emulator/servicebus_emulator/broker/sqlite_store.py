@@ -129,10 +129,12 @@ class SqliteStore:
             self._other.append((statement, (entity.lower(), session_id, state)))
 
     def put_entity(self, path: str, description: str | None) -> None:
+        # the same entity may be stored with another case of its name
+        self._other.append(("DELETE FROM entities WHERE path = ? COLLATE NOCASE", (path,)))
         self._other.append(("INSERT OR REPLACE INTO entities VALUES (?, ?)", (path, description)))
 
     def forget_entities(self, prefix: str) -> None:
-        self._other.append(("DELETE FROM entities WHERE substr(path, 1, ?) = ?", (len(prefix), prefix)))
+        self._other.append(("DELETE FROM entities WHERE substr(path, 1, ?) = ? COLLATE NOCASE", (len(prefix), prefix)))
 
     def drop(self, entity: str) -> None:
         entity = entity.lower()
