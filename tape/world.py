@@ -167,7 +167,7 @@ class World:
         first exception of the scheduled work.
         """
         try:
-            for _ in range(_MAX_SWEEPS):
+            for _ in range(_MAX_SWEEPS + 1):
                 await self.scheduler.run(datetime.max.replace(tzinfo=UTC), lambda: self._fault is not None)
                 if self._fault is not None:
                     raise self._fault

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import warnings
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from lucius_verify.tarball import FILES, MANIFEST, write
 from tape import command
 from tape.player import Player, Report
 from tape.recording import TapeError, read_histories, record
+from tape.world import World
 from tests.jobs import ROOT
 from tests.tape.record import RECORDED
 
@@ -218,3 +219,23 @@ def test_another_checkout_plays_the_tape_itself(
     assert run(str(bundle), "--app", str(tmp_path / "app"))[0] == 1
     assert "OCR: 7 jobs of version 1 played with version 2" in capfd.readouterr().out
     assert run(str(bundle), "--app", str(tmp_path))[0] == 2
+
+
+def test_a_play_sweeps_sixty_times_for_a_job_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweeps = []
+
+    async def sweep(context: object, orchestrations: object) -> None:
+        sweeps.append(context)
+
+    async def has_living_jobs() -> bool:
+        return True
+
+    monkeypatch.setattr("tape.world.sweep", sweep)
+
+    async def play() -> None:
+        world = World(datetime(2026, 1, 1, tzinfo=UTC), ROOT, ROOT / "protocols", None)
+        world.context = None  # type: ignore[assignment]  # no job reads it
+        await world.run(has_living_jobs)
+
+    asyncio.run(play())
+    assert len(sweeps) == 60
