@@ -15,6 +15,9 @@ The time has no effect.
 | slow | the message is accepted, and the sender gets the outcome `ms` later |
 | disconnect | the message is accepted, and the sender's connection is lost before the outcome |
 | throttle | the message is refused as by a busy server |
+
+Messages that a client schedules over `$management` have no faults. `duplicate`, `delay` and `reorder` have no effect on
+any message with a scheduled time in the future.
 """
 
 from __future__ import annotations
