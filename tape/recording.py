@@ -83,10 +83,10 @@ class RecordedJob:
 
     @property
     def starts_at(self) -> datetime:
-        """Returns the time of submission, which is the time of the creation, or of the admission if the job waited for
-        a quota.
+        """Returns the time of submission. For a job that waited for a quota and has no dependencies, this is the time
+        of the admission. For any other job, this is the time of the creation.
 
-        A job that waits for other jobs waits for them here too.
+        A job with dependencies waits for them here too.
         """
         admitted_at = self.job.get("admitted_at") if not self.dependencies else None
         return instant(admitted_at or self.job["created_at"])

@@ -347,7 +347,7 @@ class Gateway:
     def _enqueue(self, destination: Destination, event: MessageReceived) -> list[Verdict]:
         """Enqueues messages. Returns their faults."""
         if event.message_format == BATCH_FORMAT:
-            # All messages are checked before the first is enqueued: a batch is accepted or refused as a whole.
+            # All messages are checked before the first is enqueued, so only the fault `throttle` splits a batch.
             contents = [AmqpMessage.parse(data) for data in split_batch(event.payload)]
             destination.entity.check(*contents)
         else:

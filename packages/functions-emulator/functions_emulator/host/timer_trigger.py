@@ -1,5 +1,5 @@
-"""Timer triggers. A timer runs at each occurrence. With `useMonitor`, it also runs once after occurrences that the host
-missed while it was down.
+"""Timer triggers. A timer runs at each occurrence. With `useMonitor`, a timer also runs once after occurrences that
+passed while the host was down.
 """
 
 from __future__ import annotations

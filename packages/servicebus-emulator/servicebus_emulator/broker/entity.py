@@ -52,7 +52,7 @@ class Consumer(Protocol):
 
     @property
     def settles_on_send(self) -> bool:
-        """Returns True if the queue removes a message when it delivers it (receive-and-delete)."""
+        """Returns True if a delivery removes the message from the queue (receive-and-delete)."""
 
     def deliver(self, message: Message) -> None:
         """Accepts a message, which is locked with `message.lock_token` unless the consumer settles on send."""
