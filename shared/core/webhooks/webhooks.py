@@ -39,8 +39,8 @@ class HookState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HookFilter:
-    """A filter of the events that a webhook gets. An empty field matches every event, except events of webhooks, which no
-    filter matches.
+    """A filter of the events that a webhook gets. An empty field matches every event. No filter matches events of
+    webhooks.
     """
 
     types: frozenset[str] = frozenset()
