@@ -10,13 +10,13 @@ from shared.refusals import Refused
 
 
 class AuditOff(Refused, status=404):
-    """Signed heads are disabled: `LUCIUS_AUDIT_KEY` is unset, or `LUCIUS_EVENTS` is `off`. An operator must change one
-    of these settings.
+    """Signed heads are disabled: `LUCIUS_AUDIT_KEY` is unset. An operator must set the key, which requires
+    `LUCIUS_EVENTS=feed` or `topic`.
     """
 
     text = (
-        "signed heads are disabled in this deployment: LUCIUS_AUDIT_KEY is unset, or LUCIUS_EVENTS=off; an operator "
-        "must change one of these settings"
+        "signed heads are disabled in this deployment: LUCIUS_AUDIT_KEY is unset; an operator must set the key, which "
+        "requires LUCIUS_EVENTS=feed or topic"
     )
 
 

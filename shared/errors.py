@@ -10,12 +10,18 @@ from typing import Any
 
 #: maximum characters of an invalid value in a message
 _EXCERPT = 40
+_JSON_TYPES = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", type(None): "null"}
 
 
 def excerpt(value: Any) -> str:
     """Returns the `repr` of an invalid value for a message, cut to 40 characters."""
     text = repr(value)
     return text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 3]}..."
+
+
+def json_type(value: Any) -> str:
+    """Returns the JSON type of a parsed value, such as `array`."""
+    return _JSON_TYPES.get(type(value), "object")
 
 
 class LuciusError(Exception):

@@ -25,13 +25,13 @@ class HookKeyGone(Refused, status=409):
 
 
 class WebhooksOff(Refused, status=404):
-    """Webhooks are disabled: `LUCIUS_WEBHOOK_KEYS` is empty, or `LUCIUS_EVENTS` is `off`. An operator must change one
-    of these settings.
+    """Webhooks are disabled: `LUCIUS_WEBHOOK_KEYS` is empty, or `LUCIUS_EVENTS` is `off`. An operator must set
+    the keys, and `LUCIUS_EVENTS=feed` or `topic`.
     """
 
     text = (
         "webhooks are disabled in this deployment: LUCIUS_WEBHOOK_KEYS is empty, or LUCIUS_EVENTS=off; an operator "
-        "must change one of these settings"
+        "must set the keys, and LUCIUS_EVENTS=feed or topic"
     )
 
 

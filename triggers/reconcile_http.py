@@ -55,7 +55,7 @@ async def reconcile(request: Request) -> func.HttpResponse:
     """
     context, dry_run = await request.fresh_context(), _dry_run(request.http)
     if _RUNNING.locked():
-        detail = "a manual sweep of all tenants is running; repeat the request after the sweep has ended"
+        detail = "a requested sweep is running in this process; repeat the request after the sweep has ended"
         raise RequestError(ProblemCode.SWEEP_RUNNING, detail, headers={"Retry-After": RETRY_AFTER_S})
     async with _RUNNING:
         swept = await sweep(context, request.orchestrations(), dry_run=dry_run)

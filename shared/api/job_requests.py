@@ -120,7 +120,7 @@ class BatchOutcome(Response):
 
 
 class ControlRequest(BaseModel):
-    """Reason for cancelling, pausing, resuming or redriving a job. Recorded in the job's history."""
+    """Reason for cancelling, pausing or resuming a job. Recorded in the job's history."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 

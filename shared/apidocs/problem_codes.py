@@ -106,9 +106,8 @@ class ProblemCode(StrEnum):
     NOT_JSON = (
         "NOT_JSON",
         400,
-        "`Content-Type` is neither `application/json` nor a type that ends in `+json`, or the body is not strict JSON. "
-        "Strict JSON has at most 64 nested levels, and no duplicate keys, NaN or lone surrogates. "
-        "`POST /v1/orchestrate` also accepts `application/x-ndjson`.",
+        "The body is not strict JSON. Strict JSON has at most 64 nested levels, and no duplicate keys, NaN or lone "
+        "surrogates.",
     )
     NOT_READY = (
         "NOT_READY",
@@ -194,7 +193,11 @@ class ProblemCode(StrEnum):
         "`state` is not a state of the items in this list. The response lists the states.",
     )
     STATUS_INVALID = "STATUS_INVALID", 400, "`status` is not a state of jobs. The response lists the states."
-    SWEEP_RUNNING = "SWEEP_RUNNING", 429, "A manual sweep is already running; retry after `Retry-After`."
+    SWEEP_RUNNING = (
+        "SWEEP_RUNNING",
+        429,
+        "A requested sweep is already running in the process; retry after `Retry-After`.",
+    )
     TENANT_REQUIRED = "TENANT_REQUIRED", 400, "The request must name a tenant; see `detail`."
     TERMINAL_INVALID = "TERMINAL_INVALID", 400, "`terminal` is not `true` or `false`."
     TICKETS_OFF = (

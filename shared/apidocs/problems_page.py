@@ -42,11 +42,18 @@ def problems_page(routes: Iterable[Route]) -> str:
 
 
 def returned_codes(routes: Iterable[Route]) -> list[tuple[str, list[int], str]]:
-    """Returns each code that a route can return, in the order of names, with its HTTP statuses and its meaning."""
-    statuses: dict[tuple[str, str], set[int]] = defaultdict(set)
+    """Returns each code that a route can return, in the order of names, with its HTTP statuses and its meanings."""
+    found: dict[str, set[tuple[int, str]]] = defaultdict(set)
     for refusal in itertools.chain.from_iterable(map(refusals_of, routes)):
-        statuses[refusal.code, refusal.meaning].add(refusal.status)
-    return [(code, sorted(found), meaning) for (code, meaning), found in sorted(statuses.items())]
+        found[refusal.code].add((refusal.status, refusal.meaning))
+    return [
+        (
+            code,
+            sorted({status for status, _ in of_code}),
+            " Or: ".join(dict.fromkeys(text for _, text in sorted(of_code))),
+        )
+        for code, of_code in sorted(found.items())
+    ]
 
 
 def _prose(text: str) -> str:

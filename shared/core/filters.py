@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from shared.contracts.instants import FIRST, LAST
 from shared.core.incidents import Incident, IncidentKind, IncidentState
 from shared.core.jobs.states import JobStatus
-from shared.errors import excerpt
+from shared.errors import excerpt, json_type
 from shared.refusals import FilterInvalid
 
 
@@ -43,7 +43,7 @@ class FilterParameter:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise FilterInvalid(name, f"must be a string, not {type(value).__name__}")
+        raise FilterInvalid(name, f"must be a string, not {json_type(value)}")
     return value
 
 

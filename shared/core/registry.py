@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from shared.contracts.protocol import ProtocolDefinition, StepDefinition
 from shared.core.records.canonical import canonical_json, digest
-from shared.errors import ProtocolError
+from shared.errors import ProtocolError, json_type
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 
 #: id and version of a protocol
@@ -70,7 +70,7 @@ class Protocol:
             part = parts.get(step.step_id, {})
             schema = self.schemas.get(step.step_id)
             if not isinstance(part, Mapping):
-                yield f"payload.{step.step_id}", f"must be an object, not {type(part).__name__}"
+                yield f"payload.{step.step_id}", f"must be an object, not {json_type(part)}"
             elif schema is not None:
                 yield from _schema_errors(schema, part, self._path(step, payload))
 

@@ -26,6 +26,16 @@ def test_too_many_items_are_one_error(sis: Protocol) -> None:
     assert (path, message) == ("payload.sis.prompt_set", "does not fit maxItems 100 of the step's schema")
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(None, "null"), ([], "array"), ("a", "string"), (1, "number"), (1.5, "number"), (True, "boolean")],
+)
+def test_an_error_names_the_json_type(value: Any, expected: str) -> None:
+    protocol = registry().find("OCR_EMBEDDING")
+    assert protocol is not None
+    assert ("payload.ocr", f"must be an object, not {expected}") in protocol.payload_errors({"ocr": value})
+
+
 def test_errors_are_looked_for_up_to_the_bound(sis: Protocol) -> None:
     """One more than are shown, so that it is known that there are more."""
     assert len(sis.payload_errors({"sis": {"prompt_set": [1] * 30}})) == 30

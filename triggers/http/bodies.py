@@ -18,7 +18,7 @@ MAX_BODY_BYTES = 1024 * 1024
 
 
 class UndeclaredJson(Refused, status=415, code=ProblemCode.NOT_JSON):
-    __doc__ = ProblemCode.NOT_JSON.meaning
+    """The operation does not accept the `Content-Type`. Send `application/json`, or a type that ends in `+json`."""
 
 
 #: problems of every route that reads a JSON body

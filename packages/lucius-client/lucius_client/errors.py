@@ -150,7 +150,7 @@ class TooLarge(Refused):
 
 
 class LimitReached(Refused):
-    """A limit is reached (HTTP 429). `limit` names the limit, or is None if a manual sweep is already running.
+    """A limit is reached (HTTP 429). `limit` names the limit, or is None if a requested sweep is already running.
     `retry_after_s` is the number of seconds to wait.
     """
 
