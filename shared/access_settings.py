@@ -57,8 +57,8 @@ class AccessSettings:
         "LUCIUS_AUDIT_KEY",
         form.optional(form.signing_key),
         help="Key that signs heads and anchors of histories (docs/guides/audit.md). Path of a PEM file with a private "
-        "key on P-256, or `https://VAULT/keys/NAME` in Key Vault, by managed identity. If unset, no heads are "
-        "recorded or signed",
+        "key on P-256, or `https://VAULT/keys/NAME` in Key Vault, by managed identity. Requires LUCIUS_EVENTS=feed or "
+        "topic. If unset, no heads are recorded or signed",
     )
     #: None means the account with long strings of rows
     audit_blob_endpoint: str | None = setting(

@@ -56,8 +56,8 @@ class QuotaRule(Response):
     weight: int | None = None
     """Weight of the tenant in allocations among tenants. Default 1."""
     breaker: QuotaBreakerRule | None = None
-    """Circuit breaker, which stops admission when `failure_rate` is reached. After `cooldown_s`, LUCIUS admits at most
-    32 jobs at a time until the breaker closes."""
+    """Circuit breaker, which stops admission when `failure_rate` is reached. After `cooldown_s`, LUCIUS admits one
+    job, then more, at most 32 at a time, until the breaker closes."""
 
 
 class QuotaHold(Response):

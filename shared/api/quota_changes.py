@@ -79,8 +79,8 @@ class RuleChange(RequestBody):
     """Tenant quotas only. Weight of the tenant in allocations among tenants. Default 1."""
     breaker: BreakerChange | None = None
     """Job type quotas only. Circuit breaker, which stops admission when `failure_rate` is reached. After `cooldown_s`,
-    LUCIUS admits at most 32 jobs at a time until the breaker closes. `{}` sets a breaker with the default values,
-    unless the quota has a breaker."""
+    LUCIUS admits one job, then more, at most 32 at a time, until the breaker closes. `{}` sets a breaker with the
+    default values, unless the quota has a breaker."""
 
     def patch(self) -> dict[str, Any]:
         """Returns the fields of the limits that the caller sent."""

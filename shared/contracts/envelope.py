@@ -184,7 +184,8 @@ class Envelope(BaseModel):
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
     """Document id that the tenant uses."""
     callback_urls: CallbackUrls | None = None
-    """URLs to notify when the job ends, in addition to the tenant's webhooks and feed."""
+    """URLs to notify when the job ends, in addition to the tenant's webhooks and feed. Not called if webhooks are
+    disabled."""
     correlation_id: Annotated[TextLine, Field(min_length=1, max_length=128)] | None = None
     """Correlation id in log records, messages and responses about the job. Default: the `X-Correlation-Id` of the
     request, or a new id."""

@@ -218,7 +218,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "ROW_REFUSED",
         _W,
-        "The Table service rejected a row about an ended job, so the row is missing; `row` has the key",
+        "The Table service rejected a row of a job, so LUCIUS continued without the row; `row` has the key",
     ),
     Line("WAITING_RESTORED", _W, "The sweeper restored a waiting job that was missing from its waiting queue"),
     Line("DESK_COUNTED_ANEW", _W, "Corrected a tenant's job counts that differed from the tenant's rows"),
@@ -366,7 +366,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "CONFIGURATION_READ",
         _W,
-        "The list of invalid values in App Configuration changed; the last valid values stay in effect",
+        "The list of invalid values in App Configuration changed; invalid values have no effect",
     ),
     Line("CONFIGURATION_UNAVAILABLE", _W, "Could not read App Configuration; the last valid values stay in effect"),
     Line(
