@@ -67,14 +67,14 @@ _AUTHENTICATION = {
             "An access token of the configured issuer. The scopes (`scp`, `scope`) or roles (`roles`) of the token "
             "grant access:\n\n- `orch:read`: read jobs, runs, events, incidents, bulk operations, quotas, usage and "
             "protocols\n- `orch:operate`: submit, control, redrive and replay jobs, run bulk operations, and close "
-            "incidents\n- `orch:quota`: hold and throttle quotas; for operators, also change limits, reset breakers and "
-            "admit waiting jobs\n- `orch:audit`: read signed heads, anchors and public keys\n- `orch:admin`, as a role "
-            "only: use webhooks, rejected messages and admin routes\n\nA request for a job of another tenant returns 404. A request that "
-            "names another tenant returns 403. The role `orch:all-tenants:read` removes both restrictions for reading, "
-            "and `orch:all-tenants:operate` for changes. A caller with the first role is an all-tenants caller, and a "
-            "caller with the second role is an operator.\n\nTo get a token on a laptop, run `make up AUTH=1`, "
-            "then `lucius login`. With `LUCIUS_AUTH_MODE=none` the API checks no tokens. An app in Azure refuses this "
-            "mode."
+            "incidents\n- `orch:quota`: hold and throttle quotas; for operators, also change limits, reset breakers "
+            "and admit waiting jobs\n- `orch:audit`: read signed heads, anchors and public keys\n- `orch:admin`, as "
+            "a role only: use webhooks, rejected messages and admin routes\n\nA request for a job of another tenant "
+            "returns 404. A request that names another tenant returns 403. The role `orch:all-tenants:read` removes "
+            "both restrictions for reading, and `orch:all-tenants:operate` for changes. A caller with the first role "
+            "is an all-tenants caller, and a caller with the second role is an operator.\n\nTo get a token on a "
+            "laptop, run `make up AUTH=1`, then `lucius login`. With `LUCIUS_AUTH_MODE=none` the API checks no "
+            "tokens. An app in Azure refuses this mode."
         ),
     },
     "callback": {
