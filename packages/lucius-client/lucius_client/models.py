@@ -450,7 +450,9 @@ class Envelope(Message):
     doc_id: Annotated[str | None, Field(description="Document id that the tenant uses.")] = None
     callback_urls: Annotated[
         dict[str, str] | None,
-        Field(description="URLs to notify when the job ends, in addition to the tenant's webhooks and feed."),
+        Field(
+            description="URLs to notify when the job ends, in addition to the tenant's webhooks and feed. Not called if webhooks are\ndisabled."
+        ),
     ] = None
     correlation_id: Annotated[
         str | None,
@@ -1224,7 +1226,9 @@ class QuotaRule(Message):
     max_active: Annotated[int | None, Field(description="Maximum active jobs.")] = None
     max_per_hour: Annotated[
         int | None,
-        Field(description="Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start."),
+        Field(
+            description="Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start, in addition to jobs that\nbypass the rate."
+        ),
     ] = None
     burst: Annotated[int | None, Field(description="Maximum starts at the same time.")] = None
     max_staged: Annotated[int | None, Field(description="Maximum waiting jobs of the tenant.")] = None
@@ -1240,7 +1244,7 @@ class QuotaRule(Message):
     breaker: Annotated[
         QuotaBreakerRule | None,
         Field(
-            description="Circuit breaker, which stops admission when `failure_rate` is reached. After `cooldown_s`, LUCIUS admits at most\n32 jobs at a time until the breaker closes."
+            description="Circuit breaker, which stops admission when `failure_rate` is reached. After `cooldown_s`, LUCIUS admits one\njob, then more, at most 32 at a time, until the breaker closes."
         ),
     ] = None
 
