@@ -49,8 +49,8 @@ class StoreSettings:
     blob_endpoint: str | None = setting(
         "LUCIUS_BLOB_ENDPOINT",
         form.optional(form.trusted_address),
-        help="Blob endpoint of the storage account for long strings and workspaces, for managed identity; https (http "
-        "on loopback only)",
+        help="Blob endpoint of the storage account for long strings, archived jobs and workspaces, for managed "
+        "identity; https (http on loopback only)",
     )
     ledger_table: str = setting(
         "LUCIUS_LEDGER_TABLE", form.table_name, "luciusledger", help="Table of jobs, steps and events"

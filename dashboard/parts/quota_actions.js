@@ -9,7 +9,7 @@ import { may, operatesAll } from "./session.js";
 /** Returns true for a dispatch limit, which stops steps instead of jobs. */
 export const isDispatchLimit = (quota) => ["service", "lane"].includes(quota.kind);
 
-const LIMITS = { max_active: "Maximum active jobs", max_per_hour: "Maximum starts per hour" };
+const LIMITS = { max_active: "Maximum active jobs", max_per_hour: "Rate in starts per hour" };
 
 /** Shows the effect of a change of limits, from a dry run. */
 function Preview({ keys, change, headers, onReady }) {

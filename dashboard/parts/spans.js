@@ -29,10 +29,10 @@ function usesOf(job, step, start, end) {
 
 /**
  * Computes the rows of a timeline from the `steps` and `events` of a job, oldest event first, until the job ended or now (`until`).
- * Returns {start, end, rows, replies}. A row is {label, attempt, spans: [{use, from, to}], end: {text, bad}}, `from`
- * and `to` in seconds after the start.
+ * Returns {start, end, rows, replies}. A row is {label, attempt, spans: [{use, from, to}], end: {at, text, bad}}, `from`,
+ * `to` and `at` in seconds after the start.
  *
- * `replies` are the ignored replies: {at, text, event}.
+ * `replies` are the ignored replies: {at, event}.
  */
 export function timelineOf(steps, events, until) {
   const start = new Date(events[0].at).getTime();

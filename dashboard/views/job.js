@@ -45,8 +45,9 @@ function Summary({ job, receipt, explanation }) {
   const spent = Object.entries(names).filter(([name]) => total[name] > 0.0005).sort(([one], [other]) => total[other] - total[one]).slice(0, 3).map(([name, words]) => `${duration(total[name])} ${words}`);
   const attempts = `${job.attempts_total} ${job.attempts_total === 1 ? "attempt" : "attempts"}`;
   if (!hasEnded(job.status)) {
+    const until = explanation.until && exact(explanation.until, { milliseconds: false });
     return html`<p class="summary clip-lines">${explanation.waits_for ? html`Waits for ${explanation.waits_for}.` : explanation.text}
-      <span class="muted"> ${explanation.until && html`${explanation.gate === "GATED" ? "Checked again at" : "At the latest until"} ${exact(explanation.until, { milliseconds: false })}. `}${explanation.then}</span></p>`;
+      <span class="muted"> ${until && `${explanation.gate === "GATED" ? `Checked again at ${until}` : `Until ${until} at the latest`}. `}${explanation.then}</span></p>`;
   }
   const verb = { SUCCEEDED: "Succeeded", FAILED_FINAL: "Failed", CANCELLED: "Cancelled" }[job.status];
   return html`<p class="summary clip-lines">${verb} at ${exact(job.completed_at, { date: false, milliseconds: false })} after ${attempts}.

@@ -12,7 +12,7 @@ import { platformServiceType } from 'services.bicep'
 
 // ---------------------------------------------------------------- region and names
 
-@description('Required. Name of the environment, for example `dev`. The name is part of each resource name.')
+@description('Required. Name of the environment, for example `dev`. The name is part of most resource names.')
 @minLength(1)
 @maxLength(20)
 param environmentName string
@@ -244,7 +244,7 @@ param registryResourceId string = ''
 @description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. If empty, the identity that runs this deployment can write the protocols, and no identity gets the role to write the keys.')
 param operatorPrincipalId string = ''
 
-@description('Optional. Type of the identity `operatorPrincipalId`.')
+@description('Optional. Type of the identity `operatorPrincipalId` or, if that is empty, of the identity that runs this deployment.')
 @allowed([
   'ServicePrincipal'
   'User'

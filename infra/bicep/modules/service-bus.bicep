@@ -61,8 +61,8 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
-// Duplicate detection can only be set at creation, so another window requires a new topic. The window is longer than all waits after an
-// unconfirmed send. Service Bus drops expired directives, since the ledger has them, and dead letters would fill the topic.
+// Duplicate detection can only be enabled at creation. The window is longer than all waits after an unconfirmed send. Service Bus drops expired
+// directives, since the ledger has them, and dead letters would fill the topic.
 @batchSize(8)
 resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {

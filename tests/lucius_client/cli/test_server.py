@@ -42,7 +42,7 @@ def test_health_warns_of_values_without_effect() -> None:
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         "warning: protocols: lucius:protocols:ocr: steps are missing",
-        "warning: LUCIUS_JOBS_TABLE has no effect; set LUCIUS_LEDGER_TABLE instead",
+        "warning: LUCIUS_JOBS_TABLE has no effect; replacement: LUCIUS_LEDGER_TABLE",
     ]
 
 

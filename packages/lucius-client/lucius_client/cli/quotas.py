@@ -92,13 +92,12 @@ def set_(
     source: Source = None,
     gate: Gate = None,
     max_active: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum active jobs. {_Number}")] = None,
-    max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts per hour. {_Number}")] = None,
+    max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Rate in starts per hour. {_Number}")] = None,
     burst: Annotated[
         str | None,
         typer.Option(
             metavar="N",
-            help="Maximum starts at the same time. `none` restores the default, the maximum starts per hour divided by "
-            "60, rounded up.",
+            help="Maximum starts at the same time. `none` restores the default, the rate divided by 60, rounded up.",
         ),
     ] = None,
     max_staged: Annotated[
@@ -195,7 +194,7 @@ def hold(
 def throttle(
     session: Session,
     reason: Reason,
-    max_per_hour: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum starts per hour.")],
+    max_per_hour: Annotated[int, typer.Option(min=1, metavar="N", help="Rate in starts per hour.")],
     tenant: OneTenant = None,
     type_: Type = None,
     source: Source = None,

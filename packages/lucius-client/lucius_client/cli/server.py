@@ -75,7 +75,7 @@ def health(session: Session) -> None:
     for problem in readiness["protocols"].get("problems") or ():
         rendering.write(f"warning: protocols: {problem}", stderr=True)
     for setting in readiness["settings_not_read"]:
-        rendering.write(f"warning: {setting['name']} has no effect; set {setting['instead']} instead", stderr=True)
+        rendering.write(f"warning: {setting['name']} has no effect; replacement: {setting['instead']}", stderr=True)
 
 
 def _server(build: Json | None, api: str) -> str | None:

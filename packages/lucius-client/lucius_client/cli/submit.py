@@ -207,8 +207,8 @@ def _readable(selection: sources.Selection, protocol: Json) -> list[str]:
     if skipped:
         first = ", ".join(sources.unique_labels(skipped[:_NAMED]))
         more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
-        what = f"skipped {len(skipped)} files that {protocol['request_type']} cannot read"
-        rendering.write(f"{what}: {first}{more}; --include PATTERN includes these files", stderr=True)
+        what = f"skipped {len(skipped)} file{'s' * (len(skipped) > 1)} that {protocol['request_type']} cannot read"
+        rendering.write(f"{what}: {first}{more}; --include PATTERN includes skipped files", stderr=True)
     return names
 
 

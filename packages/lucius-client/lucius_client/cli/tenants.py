@@ -94,8 +94,8 @@ def purge(
     deletion is final, so export the tenant first.
 
     LUCIUS deletes the data as a bulk operation. With --wait, the exit code is 1
-    if a job was submitted during the purge. Such a job stays, with the tenant's
-    quotas, webhooks, events and usage. Purge the tenant again.
+    if a job was submitted during the purge. The job stays, with the data
+    that is not deleted yet. Purge the tenant again.
     """
     if dry_run:
         found = session.client.preview_purge(tenant).plain()
