@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--admin-port", type=_port, default=5300, help="HTTP port, 0 for a free port (default: %(default)s)"
     )
     serving.add_argument("--ws-port", type=_port, metavar="PORT", help="port for AMQP over WebSockets")
-    serving.add_argument("--tls", action="store_true", help="also serve TLS, with an own certificate for localhost")
+    serving.add_argument("--tls", action="store_true", help="also serve TLS, with a self-signed localhost certificate")
     serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="also serve TLS, with this certificate chain")
     serving.add_argument("--tls-key", type=Path, metavar="FILE", help="key of --tls-cert")
     serving.add_argument(

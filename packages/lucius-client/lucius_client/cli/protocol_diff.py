@@ -140,7 +140,10 @@ def _breaks(old: Definition, new: Definition, found: Difference) -> Iterator[str
             yield f"step {name} is new and its payload requires {', '.join(schema['required'])}"
     is_same = old["protocol_id"] == new["protocol_id"] and old["version"] == new["version"]
     if is_same and _work(old) != _work(new):
-        yield f"version {new['version']} has other steps than before; the app refuses this version, so raise `version`"
+        yield (
+            f"version {new['version']} differs in ids, types, services or payload schemas of steps, in `parallel` or "
+            "in request_type; the app refuses this version, so raise `version`"
+        )
 
 
 def _work(definition: Definition) -> Any:

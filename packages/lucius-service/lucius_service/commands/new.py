@@ -105,7 +105,7 @@ def _alone(name: str, step_type: str, folder: Path) -> Made:
     _write(folder, files)
     return Made(
         list(files),
-        f"next: cd {name} && lucius-service run {module}:{_class(name)}\n"
+        f"next: cd {folder / name} && lucius-service run {module}:{_class(name)}\n"
         f"to install the service in LUCIUS: add the content of topology-line.json to `services` of\n"
         f"      infra/bicep/topology.json,\n"
         f"      and copy the files of protocols/ to the protocols of LUCIUS",
