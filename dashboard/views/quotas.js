@@ -55,13 +55,31 @@ function Waiting({ quota }) {
 
 const CHANGES = { RULE_SET: "Limits changed", RULE_DELETED: "Limits deleted", HELD: "Held", THROTTLED: "Throttled", RESUMED: "Resumed", JOB_ADMITTED: "Job admitted past its quotas", BREAKER_OPENED: "Breaker opened", BREAKER_HALF_OPEN: "Breaker half-open", BREAKER_CLOSED: "Breaker closed", BREAKER_RESET: "Breaker reset" };
 
+const SHOWN_CHANGES = 20;
+
+/** Returns the newest changes, newest first, and the number of older ones. The API lists the oldest first. */
+async function newestChanges(keys, options) {
+  let newest = [];
+  let older = 0;
+  let cursor;
+  do {
+    const page = await listQuotaLog({ ...keys, limit: 1000, cursor }, options);
+    const all = [...newest, ...page.entries];
+    newest = all.slice(-SHOWN_CHANGES);
+    older += all.length - newest.length;
+    cursor = page.next;
+  } while (cursor);
+  return { entries: newest.reverse(), older };
+}
+
 function Log({ quota }) {
-  const found = useLoad((options) => listQuotaLog({ ...keyOf(quota), limit: 20 }, options), `log:${quota.id}:${quota.etag}`);
+  const found = useLoad((options) => newestChanges(keyOf(quota), options), `log:${quota.id}:${quota.etag}`);
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${3} />`;
-  const { entries } = found.data;
+  const { entries, older } = found.data;
   if (!entries.length) return html`<p class="muted">The quota has no changes.</p>`;
-  return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b title=${each.type}>${CHANGES[each.type] ?? each.type}</b>${each.type === "RULE_SET" ? `, ${limits(each.data.after?.rule)}` : ""}: <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>`;
+  return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b title=${each.type}>${CHANGES[each.type] ?? each.type}</b>${each.type === "RULE_SET" ? `, ${limits(each.data.after?.rule)}` : ""}: <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>
+    ${older > 0 && html`<p class="muted small">The page shows the newest ${entries.length} of ${older + entries.length} changes.</p>`}`;
 }
 
 function Usage({ name }) {

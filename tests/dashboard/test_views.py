@@ -290,6 +290,19 @@ def test_a_closed_breaker_is_shown_with_the_limits(screens: Screens, api: Live) 
     expect(page.get_by_role("listitem").filter(has_text=f"Limits changed, {breaker}")).to_be_visible()
 
 
+def test_the_log_of_a_quota_begins_with_the_newest_change(screens: Screens, api: Live) -> None:
+    """The API lists the oldest first; the page shows 20 and names the number of all."""
+    for limit in range(101, 123):
+        set_limits(api, "lane:15", max_active=limit)
+    page = screens.open("quotas")
+    page.get_by_role("button", name="lane:15").click()
+    changes = page.get_by_role("listitem").filter(has_text="Limits changed")
+    expect(changes).to_have_count(20)
+    expect(changes.first).to_contain_text("at most 122 active jobs")
+    expect(changes.last).to_contain_text("at most 103 active jobs")
+    expect(page.get_by_text("The page shows the newest 20 of 22 changes")).to_be_visible()
+
+
 def test_a_list_of_quotas_names_its_end(screens: Screens) -> None:
     """Only the first page is shown."""
     page = screens.open("overview")
