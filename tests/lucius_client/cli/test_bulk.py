@@ -83,6 +83,7 @@ def test_a_tree_needs_its_dependencies() -> None:
     with serving(answer()) as api:
         words = ("job", "redrive", "job_1", "--with-dependants")
         assert run_main(*words, "--ignore-dependencies", api=api.url).returncode == 2
+        assert run_main(*words[:3], "--wait", api=api.url).returncode == 2
         assert api.requests == []
         assert run_main(*words, api=api.url).returncode == 0
     assert json.loads(api.requests[0].body) == {"withDependants": True}

@@ -89,7 +89,7 @@ def test_an_empty_folder_is_an_error(folder: Path) -> None:
 def test_lines_are_envelopes_with_defaults(folder: Path) -> None:
     """Blank lines are numbered but skipped; the fields of a line override the defaults."""
     (folder / "jobs.ndjson").write_text('{"a": 1}\n\n{"a": 2, "b": 3}\n')
-    assert sources.envelopes("jobs.ndjson", {"b": 0}) == [{"b": 0, "a": 1}, {"b": 3, "a": 2}]
+    assert sources.envelopes("jobs.ndjson", {"b": 0}) == {1: {"b": 0, "a": 1}, 3: {"b": 3, "a": 2}}
     (folder / "bad.ndjson").write_text('{"a": 1}\n\n[]\n')
     with pytest.raises(UsageError, match=r"bad\.ndjson:3: not a JSON object"):
         sources.envelopes("bad.ndjson", {})

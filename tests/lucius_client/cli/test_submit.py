@@ -62,10 +62,11 @@ def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, t
         {**reference, "payload": {}},
     ]
     batch = tmp_path / "jobs.ndjson"
-    batch.write_text("\n".join(json.dumps(line) for line in lines))
+    batch.write_text("\n\n".join(json.dumps(line) for line in lines))
     sent = run_on(stack, "submit", "--ndjson", str(batch), "-p", "OCR", "--tenant", tenant, "--json")
     assert sent.returncode == 3
-    assert sent.stderr.startswith("lucius: line 2: ")
+    # the second line of the file is empty
+    assert sent.stderr.startswith("lucius: line 3: ")
     first, second = json.loads(sent.stdout)
     assert (first["status"], second["status"]) == (202, 400)
     again = run_on(stack, "submit", "--ndjson", str(batch), "-p", "OCR", "--tenant", tenant, "--json")

@@ -95,6 +95,8 @@ def redrive(
             raise UsageError("--with-dependants and --ignore-dependencies exclude each other; omit one option")
         finish(session, session.client.redrive_tree(job, reason=reason), wait=wait)
         return
+    if wait:
+        raise UsageError("--wait needs --with-dependants; to wait for one job, run `lucius job watch`")
     known = session.client.job(job).redriven_by is not None
     again = session.client.redrive(job, reason=reason, ignore_dependencies=ignore_dependencies).plain()
     show_job(session, again)

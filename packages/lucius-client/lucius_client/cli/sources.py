@@ -110,13 +110,13 @@ def _hidden(path: Path) -> bool:
     return any(part.startswith(".") or part == "__pycache__" for part in path.parts)
 
 
-def envelopes(source: str, defaults: Json) -> list[Json]:
-    """Returns the job requests of an NDJSON file, one for each line. The path `-` means standard input.
+def envelopes(source: str, defaults: Json) -> dict[int, Json]:
+    """Returns the job requests of an NDJSON file by line number, from 1. The path `-` means standard input.
 
     `defaults` has the values of fields that a line omits. Raises UsageError if the file cannot be read or has no job
     request, or if a line is not a JSON object.
     """
-    lines = []
+    found = {}
     for number, line in enumerate(_lines(source), start=1):
         if not line.strip():
             continue
@@ -126,10 +126,10 @@ def envelopes(source: str, defaults: Json) -> list[Json]:
             raise UsageError(f"{source}:{number}: not JSON: {error}; write one job request in each line") from error
         if not isinstance(envelope, dict):
             raise UsageError(f"{source}:{number}: not a JSON object; write one job request in each line")
-        lines.append({**defaults, **envelope})
-    if not lines:
+        found[number] = {**defaults, **envelope}
+    if not found:
         raise UsageError(f"{source}: no job request found; write one job request in each line")
-    return lines
+    return found
 
 
 def _lines(source: str) -> list[str]:

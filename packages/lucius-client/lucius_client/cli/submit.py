@@ -287,10 +287,13 @@ def _submit_lines(
         definition, version = find_version(session, protocol)
         defaults |= {"request_type": definition["request_type"]} | ({"protocol_version": version} if version else {})
     defaults |= members
-    results: list[Json] = []
-    for batch in sources.batches(sources.envelopes(source, defaults)):
-        for result in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]:
-            results.append({**result, "line": len(results) + 1})
+    requests = sources.envelopes(source, defaults)
+    found = [
+        result
+        for batch in sources.batches(requests.values())
+        for result in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]
+    ]
+    results = [{**result, "line": number} for number, result in zip(requests, found, strict=True)]
     for result in results:
         if "problem" in result:
             rendering.write(f"lucius: line {result['line']}: {problem_text(result['problem'])}", stderr=True)
