@@ -33,7 +33,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
     async def settle(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]
-        """Ends the attempt if its lease has expired. Returns a verdict from the ledger in any case.
+        """Ends the attempt if its lease has expired, unless a backlog of its lane explains the silence (R8). Returns a
+        verdict from the ledger in any case.
 
         The request is `{"job_id", "instance_id", "step_id", "attempt_no"}`.
         """

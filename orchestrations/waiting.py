@@ -15,7 +15,7 @@ Yields = Generator[Any, Any, Any]
 #: exception
 _RETRY_INTERVAL_MS = 5_000
 _TRIES = 3
-#: R31: wait of the orchestration before a repeated call, and the maximum number of such calls in a row
+#: R31: wait of the orchestration before a repeated call, and the maximum number of calls with the first
 _ASK_AGAIN_AFTER = timedelta(seconds=60)
 _MAX_ASKS = 5
 

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def find(listing: dict[str, Any], commit: str) -> int | None:
-    """Returns the id of the run that stored the package of a commit, or None if no run stored the package.
+    """Returns the id of the run that has the package of a commit, or None if no run has the package.
 
     Accepts only runs of this repository's main, since any author of a pull request can store a file in a run.
     """

@@ -1,3 +1,3 @@
-"""The triggers of the functions, with one blueprint for each resource. Each function parses a message or request, calls
-one operation and responds.
+"""The triggers of the functions, with one module for each resource. Each function parses a message or request, calls
+operations and responds.
 """

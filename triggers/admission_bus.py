@@ -69,7 +69,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 @dataclass(frozen=True)
 class Call:
-    """A decoded message. A call has a tenant, a quota, or both."""
+    """A decoded message. A call has a tenant, a quota, or both. An invalid message becomes a call with neither."""
 
     #: tenant whose admission state, job or bulk operation must be checked
     tenant: str | None = None

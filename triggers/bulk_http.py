@@ -106,8 +106,8 @@ class BulkRequest(RequestBody):
     ),
 )
 async def _start(request: Request) -> func.HttpResponse:
-    """Returns 202 with the bulk operation. A repeated request gets the same bulk operation, and `Idempotency-Replayed:
-    true`.
+    """Returns 202 with the bulk operation, or for a dry run 200 with a preview. A request with the same key gets the
+    same bulk operation, and `Idempotency-Replayed: true`.
     """
     body = optional_body(request.http, BulkRequest, ProblemCode.BULK_INVALID)
     words = _checked(body.filter)
@@ -210,7 +210,7 @@ def accepted(req: func.HttpRequest, bulk: Bulk, *, replayed: bool) -> func.HttpR
 
 
 def key_of(req: func.HttpRequest, invalid: ProblemCode = ProblemCode.BULK_INVALID) -> str | None:
-    """Returns the idempotency key. Raises RequestError (400, `invalid`)."""
+    """Returns the idempotency key, or None without a key. Raises RequestError (400, `invalid`)."""
     key: str = req.headers.get("Idempotency-Key", "").strip()
     if len(key) > MAX_KEY:
         raise RequestError(invalid, f"Idempotency-Key too long; maximum {MAX_KEY} characters")

@@ -115,7 +115,9 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     ),
 )
 async def _redrive(request: Request) -> func.HttpResponse:
-    """Returns 200 with the new job. A repeated request gets the same job, and `Idempotency-Replayed: true`."""
+    """Returns 200 with the new job. A repeated request gets the same job, and `Idempotency-Replayed: true`. With
+    `withDependants`, returns 202 with a bulk operation.
+    """
     job_id, body = job_id_of(request.http), optional_body(request.http, RedriveRequest, ProblemCode.REASON_INVALID)
     context = await request.fresh_context()
     if body.withDependants:

@@ -134,7 +134,7 @@ async def _schema(request: Request) -> func.HttpResponse:
 
 
 def _accepted(req: func.HttpRequest) -> set[str]:
-    """Returns the media type of the response, which `Accept` allows. Raises RequestError (406)."""
+    """Returns the media types of responses that `Accept` allows. Raises RequestError (406)."""
     given = [each.partition(";")[0].strip().lower() for each in req.headers.get("Accept", "*/*").split(",")]
     accepted = {each for each in (_JSON, EVENT_STREAM) if {each, f"{each.split('/')[0]}/*", "*/*"} & {*given}}
     if not accepted:

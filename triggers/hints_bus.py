@@ -1,6 +1,6 @@
 """The queue `lucius-hints`: writes public events of commits into their tenants' feeds (R71, R72).
 
-A repeated hint costs nothing, and the sweeper replaces a lost hint.
+A repeated hint writes nothing, and the sweeper replaces a lost hint.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ async def _orchestrate_lines(request: Request) -> func.HttpResponse:
 
 
 def accepted(created: Created) -> Accepted:
-    """Returns the response to a submission. For a waiting job, the response has the quota, the position and the
-    estimated start.
+    """Returns the response to a submission. For a new job that is THROTTLED, the response has the quota, the position
+    and the estimated start.
     """
     job, decision = created.stored.record.job, created.decision
     if decision is None or decision.stopped_by is None or job.status is not JobStatus.THROTTLED:

@@ -276,8 +276,8 @@ async def operated_gate(request: Request, context: Context) -> Gate:
 
 
 async def _changed_by(request: Request, context: Context, reason: str) -> tuple[Gate, By, int | None]:
-    """Returns the caller of a change and its reason. Raises QuotaForbidden, RequestError (428), and errors as `_gate`
-    does.
+    """Returns the quota, the caller of a change with the reason, and the number in `If-Match`. Raises QuotaForbidden,
+    RequestError (428), and errors as `_gate` does.
     """
     gate = await operated_gate(request, context)
     return gate, By(actor=request.caller.actor, reason=reason), _rule_seq(request.http)

@@ -55,8 +55,8 @@ class _Found:
 
 
 async def log_text(request: Request) -> func.HttpResponse:
-    """Returns the log as text, from a position on. The header `Link` leads to the next part. Raises errors as
-    `run_logs` does.
+    """Returns the log as text, from a position on. The header `Link` leads to the next part, unless the log is
+    complete. Raises errors as `run_logs` does.
     """
     req = request.http
     found = await _wait_for_bytes(request, req.params.get("after"), wait_of(req), MAX_TEXT)

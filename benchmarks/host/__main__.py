@@ -1,7 +1,7 @@
 """`python -m benchmarks.host [--quick]`: requests, messages, episodes and steps per second, recovery, memory.
 
-For HTTP and Service Bus this process sends to a host process. The durable figures come from a child process that drives
-the engine of its own host, so that they include no HTTP client.
+For HTTP, Service Bus and recovery this process sends to a host process. The other figures come from a child process
+that drives the engine of its own host, so that they include no HTTP client.
 """
 
 from __future__ import annotations

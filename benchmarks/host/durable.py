@@ -72,7 +72,7 @@ async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, An
 
 
 async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str, Any]:
-    """Measures the last steps of instances with histories of `events` events.
+    """Measures the last steps of instances with histories of about `events` events.
 
     The code of one instance makes its history. The others are copies of its rows under other ids.
     """
@@ -148,7 +148,7 @@ async def _measure(
 
 
 async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
-    """Measures the memory of a waiting instance. Each instance waits for an event and a timer."""
+    """Measures the memory of a waiting instance. Each instance waits for an event or a timer."""
     host, engine, _ = await _start(app, data)
     client = Client(engine)
     before = _resident()

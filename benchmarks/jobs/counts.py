@@ -92,7 +92,7 @@ def _by_group(ran: list[Invocation], jobs: int) -> dict[str, Any]:
     return {
         group: {
             "executions_per_job": sum(each.times for each in those) / jobs,
-            # each episode of a batch is charged with the CPU time of the process
+            # the wall time of a batch counts once for all its episodes
             "wall_ms_per_job": sum(each.ended - each.began for each in those) * 1000 / jobs,
             "wall_ms": percentiles([(each.ended - each.began) * 1000 / each.times for each in those]),
         }

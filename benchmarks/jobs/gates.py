@@ -29,7 +29,7 @@ from emulator.up.parent_death import end_with_parent
 
 #: seconds per call to the memory stores
 DELAY_S = 0.010
-#: limits at which no job waits, and at which every job waits
+#: limits at which no job waits, and at which every job after the first waits
 WIDE, SHUT = 100_000, 1
 #: callers that create jobs at the same time, in all processes together
 CALLERS = 64
@@ -103,8 +103,8 @@ async def _spawned(connection: str, processes: int, limit: int) -> AsyncIterator
 async def rates(
     processes: Sequence[int], *, at_once: Sequence[int], creations: int, stores: Sequence[str] = ("memory", "azurite")
 ) -> list[dict[str, Any]]:
-    """Returns a row for each store, load and number of processes. `at_once` is the number of simultaneous ends of each
-    load.
+    """Returns a row for each store, load and number of processes. Each number in `at_once` makes a load with this
+    number of simultaneous ends.
     """
     rows = []
     with contextlib.ExitStack() as closing:

@@ -168,7 +168,11 @@ class Load:
         return count
 
     async def until_ended(self, ran: Ran) -> None:
-        """Waits until the orchestration of each job has ended. Reads the host's store, so that it adds no load."""
+        """Waits until the orchestration of each job has completed, and sets `ran.whole_s`. Raises SystemExit after 900
+        seconds.
+
+        `loading` reads the ends from the host's store, which adds no request.
+        """
         offset = time.time() - time.monotonic()
         deadline = time.monotonic() + _DEADLINE_S
         while left := ran.sent.keys() - self.stack.ended_at.keys():
@@ -180,7 +184,9 @@ class Load:
 
 @contextlib.asynccontextmanager
 async def loading(stack: Stack, *steps: str, warm_up: bool = True) -> AsyncIterator[Load]:
-    """Yields a caller with services for `steps` on processes that are warmed up. Default: all three steps."""
+    """Yields a caller with services for `steps`. Default: all three steps. Warms up the processes unless `warm_up` is
+    false, with `embedding` if steps are given.
+    """
     services = Services(stack.connection, steps or STEPS[THREE])
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     try:

@@ -7,8 +7,8 @@ command requests the RESULT.
 The services read LUCIUS's lanes. With PREFIX the services read the queues PREFIX-STEP, and reply to the queue
 PREFIX-replies.
 
-Commands are lines on stdin: `report` writes the directives since the last report as a line of JSON. `finish JOB` sends
-the RESULT that JOB waits for.
+Commands are lines on stdin. `report` writes the directives and the sizes of the replies since the last report, as a
+line of JSON. `finish JOB` sends the RESULT that JOB waits for.
 """
 
 from __future__ import annotations

@@ -103,9 +103,9 @@ class Stack:
         return dict(storage_operations(self.data / "logs" / "azurite.log"))
 
     def ended(self) -> int:
-        """Returns the number of ended orchestrations, whose times are then in `ended_at`.
+        """Returns the number of completed orchestrations, whose times are then in `ended_at`.
 
-        Must be called at least every ten seconds, since the host purges histories after this time.
+        Must be called at least every ten seconds, since the app purges histories after this time.
         """
         with self._database() as db:
             found = db.execute("SELECT instance_id, updated_at FROM instances WHERE status = 'Completed'").fetchall()

@@ -8,7 +8,7 @@ Steps are functions of the peer's own process, which do nothing. With `--worker 
 external worker, which replies to each with an ACK and a RESULT over the system's own channel. This option adds the
 system `minimal app`, an app for such a job that is handwritten on Durable Functions.
 
-The benchmark skips an unavailable peer, and prints the command that installs the peer. Missing programs go into
+The benchmark skips an unavailable peer, and prints the reason. Missing programs go into
 `.lucius/peers`, and nothing is installed on the machine.
 """
 

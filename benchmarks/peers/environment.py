@@ -22,7 +22,7 @@ _SERVERS = FOLDER / "debian"
 
 
 class CannotBeHad(Exception):
-    """A peer cannot run on this machine. The message has the reason and the command that installs the peer."""
+    """A peer cannot run on this machine. The message has the reason."""
 
 
 def python() -> Path:

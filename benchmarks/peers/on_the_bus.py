@@ -1,7 +1,8 @@
 """LUCIUS and a handwritten app for the same job (`benchmarks/handwritten`), with a worker on the bus.
 
 Each has its own stack of the same parts: host, bus, Azurite, and a worker process of the same program. A caller waits
-for each job with a long poll, and repeats the long poll if the job takes longer.
+for each job with a long poll. If the job takes longer, the caller repeats the long poll of LUCIUS, and polls the
+handwritten app once a second.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ async def _serving(stack: Stack, url: str, prefix: str | None) -> AsyncIterator[
 
 @contextlib.contextmanager
 def _host(stack: Stack) -> Iterator[tuple[int, str]]:
-    """Creates the queues of the other app and starts a second host with it. Returns its process id and its URL.
+    """Creates the queues of the handwritten app, and starts a second host with that app. Yields the process id and URL
+    of the host.
 
     Raises SystemExit if the host does not start.
     """

@@ -15,8 +15,8 @@ LONGEST_ANSWER = 300
 
 
 def character_errors(reference: str, read: str) -> tuple[int, int]:
-    """Counts insertions, deletions and substitutions, and the length of the reference. Runs of blanks count as one
-    blank.
+    """Counts insertions, deletions and substitutions, and the length of the reference. Runs of blanks
+    and `|` count as one blank.
     """
     expected, found = _plain(reference), _plain(read)
     return Levenshtein.distance(expected, found), len(expected)

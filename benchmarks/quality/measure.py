@@ -84,7 +84,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self.sis_model = SisStep(model=ModelEndpoint(self.recording.url, NAME))
-        # load OCR's models with a first scan
+        # OCR loads its models at its first scan
         for step in (self.embedding, self.sis, self.sis_model):
             step.prepare()
 

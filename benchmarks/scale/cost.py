@@ -47,8 +47,8 @@ STANDARD, PREMIUM = "Standard", "Premium"
 def instances(group: Group, per_s: float) -> float:
     """Returns the average number of billed instances of a group at `per_s` jobs per second.
 
-    Each function of the group scales separately. At low rates an execution is billed for `BILLED_S` or its wall time,
-    unless another execution runs (Poisson arrivals). At high rates the CPU decides the number of instances.
+    Each function of the group scales separately. At low rates an execution is billed for its wall time, at least
+    `BILLED_S`, unless another execution runs (Poisson arrivals). At high rates the CPU decides the number of instances.
     """
     each = per_s * group.executions / group.functions
     awake = 1 - math.exp(-each * max(BILLED_S, group.wall_s))

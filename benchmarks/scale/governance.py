@@ -12,7 +12,7 @@ from benchmarks.scale.cost import FLEX_INSTANCES, PERIOD_S, Need, needs
 from benchmarks.scale.job import GATED, Job
 from benchmarks.scale.prices import SCHEDULER_CONSUMPTION, TABLE_ACCOUNT, TABLE_PARTITION
 
-#: maximum ends in one turn of a tenant, and creations in one transaction: `MAX_FREED` and `_MAX_TOGETHER` of the app
+#: maximum ends in one turn of a tenant, and creations in one transaction: `MAX_FREED` and `MAX_JOBS` of the app
 ENDS_TOGETHER, CREATIONS_TOGETHER = 40, 18
 #: rows of the tenant's partition that each end writes beyond those of a job without quotas: FREED in and out. Rows that
 #: it reads: ACTIVE and FREED
@@ -25,7 +25,7 @@ TURN_CALLS, CREATION_CALLS = 3, 2
 CALL_S = 0.01
 
 #: writes to the list of open incidents: one is written at the job's end and once more by the sweeper, and deleted
-#: later. The operation that settles it writes twice
+#: later. The operation that closes it writes twice
 OPENING_WRITES, SETTLING_WRITES = 2, 3
 #: share of jobs that fail
 FAILING = 0.05

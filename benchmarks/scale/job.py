@@ -29,9 +29,9 @@ _MICROSOFT = MEASURED["figures"]["LUCIUS, Microsoft's host and worker"]
 #: CPU seconds of a 3-step job in Microsoft's host and worker
 MICROSOFT_HOST_S, MICROSOFT_WORKER_S = _MICROSOFT["host"] / 1000, _MICROSOFT["worker"] / 1000
 EMULATED_HOST_S = MEASURED["figures"]["LUCIUS, the emulated host"]["host"] / 1000
-#: counted by tests/lucius_service/test_cost.py, of a service on the kit that names its result: the result is written.
-#: The input and a missing record of the attempt are read. The metadata of the result is read and set. The copy of the
-#: job's result at `output_ref` is read and written
+#: counted by tests/lucius_service/test_cost.py, of a service on the service SDK that names its result: the result is
+#: written. The input and a missing record of the attempt are read. The metadata of the result is read and set. The copy
+#: of the job's result at `output_ref` is read and written
 BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_OTHERS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 1, 2, 2, 1, 1
 #: bytes of a RESULT, and bytes that the copy adds to it, without metrics
 RESULT_BYTES, COPY_BYTES = 673, 268
@@ -199,7 +199,7 @@ class Job:
     def groups(self) -> list[Group]:
         """Returns the scale groups on Flex Consumption.
 
-        Wall times were measured on a laptop. CPU is distributed in proportion to wall times.
+        Wall times are those of `make bench`. CPU is distributed in proportion to wall times.
         """
         executions = {"http": 1, "durable": self.episodes + self.activities, REPLIES: self.replies}
         walls = {name: _WALL_S[name] * count for name, count in executions.items()}

@@ -102,7 +102,6 @@ def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = T
     job = Job(steps)
     works = groups(deployment, job, by_messages=by_messages)
     times = jobs / MILLION
-    # average of 100 jobs together and one alone, for a deployment with little load
     executions = (job.executions + (_HINTED + steps if by_messages else 0)) * jobs + _SWEEPS + _PRUNES
     rows = [*_functions(deployment, works, jobs)]
     if deployment.hosting == FLEX:
@@ -171,7 +170,7 @@ def _instance_usd(deployment: Deployment) -> float:
 
 
 def idle_operations(deployment: Deployment) -> float:
-    """Returns the operations of a month's Service Bus triggers without a message."""
+    """Returns a month's Service Bus operations without messages, by triggers, scale controller and sweeper."""
     replies = ["replies"] if deployment.shared_replies else [f"reply_p{lane}" for lane in range(LANES)]
     triggers = [*replies, "admission", "tell", *(["deliver"] if deployment.webhooks else [])]
     listening = 0.0

@@ -1,4 +1,4 @@
-"""Checks the store's first content against `protocols/`.
+"""Checks the first content of the configuration store against `protocols/`.
 
 A protocol without a seed would exist on a laptop and not in Azure.
 """

@@ -53,7 +53,9 @@ def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list
     A passage begins with the heading above and the last sentences of the previous passage of its page, if they fit. The
     repeated text has at most `overlap` characters, and at most half of `chunk_size`. A heading, and the first row of a
     table, is in the passage of the next text. Every sentence is in at least one passage, and is cut only if the
-    sentence is longer than a passage.
+    sentence is longer than `chunk_size`.
+
+    A passage is longer than `chunk_size` only if a heading and the next text together are longer.
     """
     passages: list[Passage] = []
     max_repeated = min(overlap, chunk_size // 2)

@@ -66,7 +66,8 @@ def header(rows: Sequence[str]) -> list[str]:
     """Returns the column headings of a table. Returns no headings if the first row has figures or fields, is the only
     row, or has another number of cells than the second row.
 
-    Two columns are a table only if all values are figures. Otherwise each row is a label with its value.
+    Two columns are a table only if at least two further rows exist and each of their values has a digit. Otherwise each
+    row is a label with its value.
     """
     first = cells(rows[0])
     others = [cells(row) for row in rows[1:]]

@@ -84,7 +84,9 @@ class RunLog:
         self._at_line_start = True
 
     def flush(self) -> None:
-        """Appends the waiting output. Stops after `_LAST_TRIES` failed tries."""
+        """Appends the waiting output. Stops after `_LAST_TRIES` failed tries. Appends nothing while the thread of
+        `start` runs.
+        """
         for _ in range(0 if self._copies else _LAST_TRIES):
             if self._append():
                 return

@@ -40,7 +40,7 @@ _END = re.compile(r"[.!?]\s")
 def names(question: str) -> list[str]:
     """Returns capitalized words and codes, in lower case, without stop words and first words of sentences.
 
-    Returns no words if all words of the question are capitalized.
+    Returns no words if all words after the first are capitalized.
     """
     written = tokens(question)
     if all(word[0].isupper() for word in written[1:]):

@@ -46,7 +46,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Returns the stem of a word in lower case."""
+    """Returns the stem of a lower-case word."""
     if not word.isalpha():
         return word.strip(".,:")
     word = _SUFFIX.sub("", word)

@@ -1,7 +1,7 @@
 """`make demo`: starts the whole system, submits documents, prints the answers, and removes everything.
 
 The environment variable DOCS names the documents, separated by spaces, with quotes around names that contain a space.
-Default: the samples. ASK replaces the questions of `samples/questions.json`.
+Default: the samples. ASK is a question that replaces all questions about each document.
 """
 
 from __future__ import annotations

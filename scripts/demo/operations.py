@@ -36,7 +36,8 @@ def storage_operations(access_log: Path) -> Counter[str]:
 
 
 def bus_operations(admin: str) -> Counter[str]:
-    """Counts messages that the bus received, by kind (directives, replies, hints), and the dead letters of all.
+    """Counts messages that the bus received, by kind, and the dead letters of all. The kinds are `directives`,
+    `replies` and the name of each other queue.
 
     `admin` is the URL of the bus emulator's HTTP API.
     """

@@ -80,7 +80,7 @@ def until_of(req: func.HttpRequest) -> Until:
 def preferred_wait_of(req: func.HttpRequest) -> int | None:
     """Returns the seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`, or None if the preference is missing or invalid.
 
-    If a request has several preferences, the first preference is in effect (RFC 7240 2).
+    If a request repeats the preference `wait`, the first one is in effect (RFC 7240 2).
     """
     for preference in parse_http_list(req.headers.get("Prefer", "")):
         name, _, value = preference.partition(";")[0].partition("=")
@@ -162,8 +162,8 @@ class LongPoll:
         A response other than 304 ends only a wait for a change. With `follower` the request waits for events. If the
         limit of waiting responses is reached, the call returns the current response immediately.
 
-        `tenant` is the caller's tenant. None means that the caller sees every tenant's jobs. Raises errors of `read`
-        and of the `tail`.
+        `tenant` is the tenant whose share of the waiting responses limits the call. None means no share. Raises errors
+        of `read` and of the `tail`.
         """
         if not wait_s or not self._waiters.has_room(tenant, follower=follower):
             return (await read()).response

@@ -18,7 +18,7 @@ _RETRY_SOON = {"Retry-After": "5"}
 
 
 class RequestError(Refused):
-    """The request itself is invalid, because of a parameter, the body or an unknown path."""
+    """A refusal with the code, status and headers of its problem. Most refuse an invalid parameter, body or path."""
 
     def __init__(
         self,
@@ -91,7 +91,9 @@ def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse
 
 
 def problem_body(error: Exception, correlation_id: str) -> dict[str, Any]:
-    """Returns the body of `problem_response` for one line of a batch. Logs the error as `problem_response` does."""
+    """Returns the body of `problem_response` for one line of a batch or a GraphQL error. Logs the error as
+    `problem_response` does.
+    """
     return _body(_logged(error, correlation_id), correlation_id)
 
 

@@ -46,7 +46,7 @@ def respond(
     """Makes a response from a model, JSON, or existing content.
 
     A response to a read has an ETag of the body and honours If-None-Match (RFC 9110 13.1.2). `etag` is an ETag
-    for If-Match, which stays while the body changes.
+    for If-Match, which stays while the body changes. With `etag`, If-None-Match has no effect.
     """
     content = body if isinstance(body, Content) else content_of(body)
     sent = {"X-Correlation-Id": correlation_id(req), **(headers or {})}
@@ -73,7 +73,7 @@ def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) ->
 
 def respond_page(req: func.HttpRequest, content: Content, name: str, *, policy: str) -> func.HttpResponse:
     """Makes a page with its Content-Security-Policy. `name` is the last segment of its path, from which its links
-    start.
+    start. Redirects a request whose path ends with `/` to the page (308).
     """
     if req.url.partition("?")[0].endswith("/"):
         # the host also serves this path, from which the page's links would be wrong

@@ -1,7 +1,7 @@
 """Server-sent events (WHATWG HTML 9.2) as complete responses. The reader reconnects with its last event id (R76).
 
-The Python worker can only send complete bodies. So a request waits until there are events. The response has these
-events and the next cursor. Its field `retry:` has the time after which the reader can reconnect.
+The Python worker can only send complete bodies. So a request waits up to 20 seconds for events. The response has
+these events and the next cursor. Its field `retry:` has the time after which the reader can reconnect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TICKET = in_query(
 
 
 def wants_stream(req: func.HttpRequest) -> bool:
-    """Returns True if `Accept` prefers a stream to JSON (RFC 9110 12.5.1)."""
+    """Returns True for a GET whose `Accept` gives a stream at least the weight of JSON (RFC 9110 12.5.1)."""
     if req.method != "GET":
         return False
     weights = weights_of(req.headers.get("Accept", ""))
