@@ -32,7 +32,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def prune(timer: func.TimerRequest) -> None:
         context = wiring.context()
         began = context.clock.now()
-        # these three raise nothing, and have time budgets of their own
+        # these three raise no error of LUCIUS and have time limits, so that the feeds get their turn
         await prune_logs(context)
         await write_anchors(context)
         await export_tables(context, began + EXPORT_BUDGET)

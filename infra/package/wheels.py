@@ -1,4 +1,6 @@
-"""The wheels that pip accepts for the hosts that run the package. The lock and the package have only these wheels."""
+"""The wheels that pip accepts for the hosts that run the package. The package has only the wheels of
+`HOST`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first commands of docs/reference/api.md, which get a token, submit a job, watch the job and read the result."""
+"""The first commands of docs/reference/api.md, which start a stack, log in, submit jobs, read a job and show errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TENANT = ENVELOPE["tenant_id"]
 
 
 def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tuple[str, str]]:
-    """Returns (purpose, shell command) in order. All commands run in the same shell."""
+    """Returns (purpose, shell command) in order. The first command has its own terminal, the others share a shell."""
     bearer = '-H "Authorization: Bearer $TOKEN"'
     # `lucius` finds the default stack by itself; another one must be named
     other = server != API and issuer != ISSUER
