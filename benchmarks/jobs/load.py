@@ -184,8 +184,8 @@ class Load:
 
 @contextlib.asynccontextmanager
 async def loading(stack: Stack, *steps: str, warm_up: bool = True) -> AsyncIterator[Load]:
-    """Yields a caller with services for `steps`. Default: all three steps. Warms up the processes unless `warm_up` is
-    false, with `embedding` if steps are given.
+    """Yields a caller with services for `steps`, on processes that are warmed up unless `warm_up` is false. Default:
+    all three steps. Other steps must include `embedding`, which warms up the processes.
     """
     services = Services(stack.connection, steps or STEPS[THREE])
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)

@@ -24,8 +24,8 @@ TURN_CALLS, CREATION_CALLS = 3, 2
 #: seconds per table request: an assumption
 CALL_S = 0.01
 
-#: writes to the list of open incidents: one is written at the job's end and once more by the sweeper, and deleted
-#: later. The operation that closes it writes twice
+#: writes of one incident to the list of open incidents: two when its job fails (by the end and by the sweeper), and
+#: three when an operator closes the incident (two, and the deletion later)
 OPENING_WRITES, SETTLING_WRITES = 2, 3
 #: share of jobs that fail
 FAILING = 0.05

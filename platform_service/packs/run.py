@@ -206,8 +206,8 @@ def run_program(
     """Runs the program until the program ends, and returns its exit code. A negative code is the signal that ended the
     program.
 
-    Ends all processes that the program started. Raises FailedFinal(LIMIT_EXCEEDED), and FailedRetry(CANCELLED) if the
-    attempt has ended.
+    Ends all processes that the program started. Raises FailedFinal(LIMIT_EXCEEDED), and FailedRetry(CANCELLED) if
+    `watch` is cancelled or another runner has the attempt.
     """
     spec = {
         "argv": [program.python, "-E", "-s", "-B", "-u", str(folder.pack / program.entry)],

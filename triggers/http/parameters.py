@@ -106,7 +106,7 @@ def page(req: func.HttpRequest) -> tuple[int, str]:
 
 
 def cursor(position: str | None) -> str | None:
-    """Returns the `next` cursor of a page: the opaque position of its last row."""
+    """Returns the `next` cursor of a page: the opaque position of its last row. Returns None without a position."""
     return base64.urlsafe_b64encode(position.encode()).decode() if position else None
 
 
