@@ -121,7 +121,7 @@ class LedgerRefused(LuciusError):
 
 
 class DataLost(LedgerRefused):
-    """A long value of a job or message no longer exists in the blobs; no other try can restore it."""
+    """A blob of a job, a message, the archive or an export no longer exists; no other try can restore it."""
 
     def __init__(self, blob: str, tenant_id: str | None = None) -> None:
         super().__init__(f"the blob {blob} of the ledger is gone")

@@ -129,8 +129,8 @@ class Wiring:
         return self._protocol_versions
 
     async def fresh_context(self) -> Context:
-        """Returns the context with the current protocols, modes and allowed hosts, for code that accepts or shows
-        references.
+        """Returns the context with the current protocols, modes and allowed hosts. `context` returns only the packaged
+        protocols.
         """
         catalog = self.catalog()
         configured = await catalog.refresh()

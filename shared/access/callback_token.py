@@ -47,8 +47,8 @@ class Grant:
 def grant_of(record: Record, step: Step) -> Grant:
     """Returns the grant of the current attempt.
 
-    The grant stays valid for one result timeout after the lease, since LUCIUS records a late RESULT. Before the ACK,
-    the grant also covers one result timeout after the time limit of the step or job. The directive can wait on the bus
+    The grant stays valid for `lease_s` seconds after the lease, since LUCIUS records a late RESULT. Before the ACK,
+    the grant also covers `lease_s` seconds after the time limit of the step or job. The directive can wait on the bus
     until then.
     """
     until = step.silent_until or step.updated_at

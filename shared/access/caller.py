@@ -1,7 +1,7 @@
 """The rights of a caller (R24): scopes, the caller's own tenant, and roles over all tenants.
 
-The module is pure. `shared.adapters.callers` makes a `Caller` from a token, and `triggers.http.routes` checks the
-`Caller` before every handler.
+The module is pure. `shared.adapters.callers` makes a `Caller` from a token. `triggers.http.routes` checks the scope
+before the handler of each route that requires a scope.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Caller:
         if the request has no name and the caller's right covers all tenants. `moving` is True if the request changes
         jobs.
 
-        Raises TenantForbidden if the caller cannot read that tenant's jobs, or if `moving` is True and the caller
-        cannot change them.
+        Raises TenantForbidden if the caller has no right to that tenant's jobs: to change the jobs if `moving` is True,
+        else to read the jobs.
         """
         if not named and (self.moves_all if moving else self.sees_all):
             return None

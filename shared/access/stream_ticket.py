@@ -1,4 +1,4 @@
-"""Tickets for a browser's EventSource, which sends no header and so cannot send a token (R77).
+"""Tickets for a browser's EventSource, which cannot send the header `Authorization` with a token (R77).
 
 A ticket is `lt1.{key id}.{claims}.{signature}`, signed with the keys of callback tokens. A ticket is part of a URL,
 which other people can see. So a ticket expires within 15 minutes, and opens only one stream of one tenant.

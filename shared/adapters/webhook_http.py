@@ -96,7 +96,7 @@ class CheckedResolver(AbstractResolver):
         """Resolves the target's host. Raises HookUrlRefused for another host or port. Raises OSError if the host has no
         IP address, or an IP address that is refused.
 
-        Both cases become the same error `NO_ADDRESS` of a delivery, so that the error does not reveal names in the
+        Each OSError becomes the same error `NO_ADDRESS` of a delivery, so that the error does not reveal names in the
         app's own network.
         """
         if (host, port) != (self._target.host, self._target.port):

@@ -314,7 +314,9 @@ def quota_over_all(
 
 
 def etag_of(state: GateState) -> str:
-    """Returns the ETag of limits, hold and throttle: 128 bits in hex, in quotes like every ETag of this API."""
+    """Returns the ETag, which changes with limits, hold, throttle and resets of the breaker. The ETag has 128 bits in
+    hex, in quotes like every ETag of this API.
+    """
     return f'"{state.rule_seq:032x}"'
 
 

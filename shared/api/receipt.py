@@ -222,7 +222,7 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     faults.
 
     Committed transactions are counted, except those in which the sweeper changed only `check_at`. Replies are counted
-    by their EVENT rows, and late replies past the limit of EVENT rows by JOB. A heartbeat that renewed no lease is not
+    by their EVENT rows, and late replies past the limit of EVENT rows by JOB. A heartbeat without an EVENT row is not
     counted. Only the first accepted call for a directive is counted, since the bus drops a second directive with the
     same message id.
 

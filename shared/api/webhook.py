@@ -1,7 +1,7 @@
 """Webhooks, their deliveries and secrets: requests and responses.
 
-A response shows only the host of a URL. A secret is shown once, at its creation or rotation, except the secret of
-`default`.
+A response shows only the scheme, host and port of a URL. A secret is shown once, at its creation or rotation, except
+the secret of `default`.
 """
 
 from __future__ import annotations

@@ -144,7 +144,8 @@ def _responses(route: Route, routes: Iterable[Route], examples: JsonObject) -> J
 
 def refusals_of(route: Route) -> tuple[Refusal, ...]:
     """Returns the problems that the route declares, then the problems of routes with a token, then the problems of
-    every route. TenantForbidden precedes the last of these if the route requires the right to change jobs.
+    every route. If the route requires the right to change jobs of one tenant, TenantForbidden precedes the problems of
+    every route.
     """
     with_token = _WITH_TOKEN if route.scope is not None else ()
     moving = (TenantForbidden,) if with_token and route.moves and not route.every_tenant else ()

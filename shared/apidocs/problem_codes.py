@@ -1,7 +1,7 @@
-"""Problems that only the HTTP layer raises, and failures of the app or its dependencies. Each is one row with its code,
-HTTP status and meaning (R28).
+"""Problems that only the HTTP layer raises, failures of the app or its dependencies, and the codes of NotRedrivable,
+NotReplayable and FilterInvalid. Each is one row with its code, HTTP status and meaning (R28).
 
-`shared.refusals` has the problems that operations raise.
+`shared.refusals` and the other modules of refusals have the problems that operations raise.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ def uri_pattern(schemes: Iterable[str]) -> str:
     """Returns a regular expression for URIs with these schemes and any host, in the common grammar of ECMA 262 and
     Python.
 
-    `shared.access.references` decides if a URI is allowed. That module also accepts schemes and hosts in
-    capitals, and IPv6 addresses.
+    `shared.access.references` decides if a URI is allowed. That module also accepts schemes in capitals, and IPv6
+    addresses.
     """
     plain = "|".join(sorted(set(schemes) - {"abfss"}))
     ways = [f"(?:{plain})://"] if plain else []

@@ -32,8 +32,9 @@ def configure(environ: Mapping[str, str], *, version: str, trace_ratio: float | 
     Returns None if the settings name no exporter, if `OTEL_SDK_DISABLED` is `true`, or if this process already has its
     exporter.
 
-    `trace_ratio` is the share of the traces for Azure Monitor. None means the standard settings. Raises SettingsError
-    with the name of a setting that no exporter can use.
+    `trace_ratio` is the share of the traces for Azure Monitor. None means the standard settings. If another program has
+    set a provider, that provider exports, and `trace_ratio` has no effect. Raises SettingsError with the name of a
+    setting that no exporter can use.
     """
     if tracing.enabled() or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
@@ -57,7 +58,9 @@ def configure(environ: Mapping[str, str], *, version: str, trace_ratio: float | 
 
 
 def name_spans(provider: Any) -> None:
-    """Makes the provider use the span id of a job or attempt. Must be called before the first span."""
+    """Makes the provider use the span id of a job or attempt, and enables tracing. Must be called before the first
+    span.
+    """
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     class Ids(RandomIdGenerator):

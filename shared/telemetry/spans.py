@@ -27,7 +27,8 @@ def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelo
     """Makes the span of a job's creation. Yields the job request with the context that JOB stores, and a function for
     the job's attributes.
 
-    Without an exporter, the caller's context from the job request or from the HTTP header stays.
+    Without an exporter, the context of the job request stays. If the job request has none and `own_trace` is False, the
+    context of the HTTP request is used.
     """
     request, asked = tracing.current(), tracing.parse_traceparent(envelope.traceparent)
     if not tracing.enabled():
@@ -145,8 +146,8 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
 def request_span(
     method: str, path: str, headers: Mapping[str, str], *, traced: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Makes the span of a handler. Yields a function that takes the status. If `traced` is `False`, as for probes,
-    makes no span.
+    """Makes the span of a handler, and records the duration of the request. Yields a function that takes the status. If
+    `traced` is `False`, as for probes, makes no span.
     """
     began = time.monotonic()
     route = f"/{path}"

@@ -75,9 +75,7 @@ def current() -> SpanContext | None:
 
 
 def submit_context(job: Job) -> SpanContext:
-    """Returns the context that JOB stores. If the job was created without tracing, the context derives from the job's
-    id.
-    """
+    """Returns the context that JOB stores. If JOB stores no valid context, the context derives from the job's id."""
     known = parse_traceparent(job.traceparent)
     if known is not None:
         return known
@@ -128,8 +126,8 @@ def span(
     attributes: Mapping[str, Any] | None = None,
     **filled: str,
 ) -> Iterator[Span]:
-    """Makes a span for a block. `parent` None means the current span. The span has only the type of a fault, never its
-    text.
+    """Makes a span for a block. `parent` None means the current span. The span has only the type or the code of an
+    error, never its text.
 
     Without an exporter there is no span, and a caller's context is forwarded.
     """

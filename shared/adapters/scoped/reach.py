@@ -39,15 +39,15 @@ class Reach:
         _check_move(may_move=self._caller.may_move(tenant), may_see=self._caller.may_see(tenant))
 
     def check_see_partition(self, partition: str) -> None:
-        """Raises PermissionError for the partition of another tenant. Keys are compared exactly. Another case or a
-        longer name is another tenant.
+        """Raises PermissionError for a partition that the request cannot read. Keys are compared exactly. Another case
+        or a longer name is another tenant.
         """
         caller = self._caller
         check_seen(caller.sees_all or (self._moving and caller.moves_all) or partition == self._own_partition)
 
     def check_move_partition(self, partition: str) -> None:
-        """Raises TenantForbidden for the partition of a tenant that the request can only read, and PermissionError for
-        every other partition of another tenant.
+        """Raises TenantForbidden for a partition that the request can only read, and PermissionError for a partition
+        that the request cannot read.
         """
         caller, is_own = self._caller, partition == self._own_partition
         _check_move(may_move=caller.moves_all or is_own, may_see=caller.sees_all or is_own)

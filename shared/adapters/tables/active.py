@@ -37,7 +37,7 @@ def first_check(job: Job) -> datetime:
 
 
 def inserts(partition: str, job: Job, place: Place | None) -> list[RowOperation]:
-    """Makes the ACTIVE and DUE rows of a new job. `place` is None for a job without quotas."""
+    """Makes the ACTIVE and DUE rows of a new job. `place` is None for a job without quotas and dependencies."""
     looked_at = {
         "job_id": job.job_id,
         "claim": job.idempotency_hash,
@@ -108,8 +108,6 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
 def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[RowOperation]:
     """Returns the operations that change the `Place` in ACTIVE, move the DUE row to `check_at`, and insert or delete
     the WAIT row.
-
-    The job must already have a `Place`.
     """
     partition, old = encode_key(active.tenant), active.place
     operations = moves(partition, active, check_at, active.looks)

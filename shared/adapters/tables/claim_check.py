@@ -58,7 +58,7 @@ async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = 
 
 async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> list[dict[str, Any]]:
     """Returns the rows of one transaction with references to blobs in place of strings of more than `MAX_UNITS` UTF-16
-    units. If the strings together exceed `MAX_TRANSACTION_BYTES`, strings of more than `MAX_UNITS_IF_LARGE` are
+    units. If the other strings together exceed `MAX_TRANSACTION_BYTES`, strings of more than `MAX_UNITS_IF_LARGE` are
     replaced too. Raises LedgerUnavailable.
     """
     # most rows are small, and a character has one or two units

@@ -1,7 +1,7 @@
 """The rows of a job in its tenant's partition.
 
 A new job has CLAIM, LIST, CORRELATION, ACTIVE and DUE rows, and can have WAIT and DEP rows. A job that ended has CLAIM,
-LIST, CORRELATION and ENDED rows, and can have DEAD, INCIDENT and INCIDENTLOG rows.
+LIST, CORRELATION and ENDED rows, and can have DEAD, DEPFAILED, FREED, INCIDENT and INCIDENTLOG rows.
 """
 
 from __future__ import annotations

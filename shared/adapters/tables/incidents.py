@@ -1,9 +1,9 @@
 """`Incidents` over Azure Tables: INCIDENT and INCIDENTLOG rows, in the partition of a tenant or in the partition of all
 tenants.
 
-The partition of all tenants also has OPEN rows for open incidents, and OF rows for the incidents of each tenant. A
-SUBJECT row prevents a second open incident of the same subject. The transaction of the INCIDENT row writes all these
-rows except the OPEN rows of jobs' incidents.
+The partition of all tenants also has OPEN rows for open incidents, and OF rows for each tenant's incidents without a
+job. A SUBJECT row prevents a second open incident of the same subject. The transaction of the INCIDENT row writes all
+these rows except the OPEN rows of jobs' incidents.
 """
 
 from __future__ import annotations

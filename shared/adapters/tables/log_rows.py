@@ -1,4 +1,4 @@
-"""Rows of hash-chained logs: one column per field, `data` as canonical JSON text."""
+"""Rows of hash-chained logs: one column per field, `data` as JSON text."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def place_columns(place: Place) -> dict[str, Any]:
 
 
 def place_of(entity: Mapping[str, Any]) -> Place | None:
-    """Decodes the `Place`. Returns None if no quota concerned the job when it was created."""
+    """Decodes the `Place`. Returns None if the row has none, as for a job created without quotas and dependencies."""
     if "state" not in entity:
         return None
     state = PlaceState(entity["state"])

@@ -1,6 +1,6 @@
 """The interface of one table: the methods of the SDK's `TableClient` that the adapters need.
 
-There are two implementations with the same behaviour (R45): `account.SdkTable` over the SDK, and `direct.DirectTable`
+Two implementations use Azure, with the same behaviour (R45): `account.SdkTable` over the SDK, and `direct.DirectTable`
 over HTTP. Both return plain values (times in UTC, whole numbers as `int`) and raise the errors of `shared.errors`.
 """
 

@@ -1,4 +1,4 @@
-"""The tenants that ever posted, one row each with the time until which the tenant sleeps. The sweeper reads only awake
+"""The tenants that posted, one row each with the time until which the tenant sleeps. The sweeper reads only awake
 tenants.
 """
 
