@@ -1,7 +1,7 @@
 """`LUCIUS_AUTH_MODE=jwt`: callers by bearer tokens (RFC 6750, RFC 9068), verified by the app itself (R24).
 
-Only the header `Authorization` identifies a caller. `X-MS-CLIENT-PRINCIPAL` can be forged if the platform's own
-authentication is off.
+Only the header `Authorization`, or the ticket of a stream, identifies a caller. `X-MS-CLIENT-PRINCIPAL` can be forged
+if the platform's own authentication is off.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from shared.core.jobs.backlog import MAX_SHOWN
 from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
 
-#: maximum messages of one lane in one drain; the next sweep continues
+#: maximum messages of one receiver in one drain; the next sweep continues
 MAX_A_DRAIN = 200
 _BATCH = 10
-#: maximum seconds of one drain, which must release its messages before their lock of a minute ends
+#: maximum seconds of the drain of one receiver, which must release its messages before their lock of a minute ends
 _DRAIN_S = 40.0
 #: maximum seconds to wait for messages that the peek has shown, since another sweep may be draining them
 _RECEIVE_WAIT_S = 2.0

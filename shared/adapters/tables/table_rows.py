@@ -122,7 +122,7 @@ class TableRows:
             await self.write(delete_row(partition, row, etag))
 
     async def delete_all(self, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Deletes at most 100 rows of one partition by their keys. Returns the number of `rows`.
+        """Deletes the rows, which are at most 100 rows of one partition, by their keys. Returns the number of `rows`.
 
         Deletes no row if another process has deleted one of the rows.
         """
