@@ -22,9 +22,9 @@ class Scope(StrEnum):
     """A right of a token. No scope implies another."""
 
     READ = "orch:read"
-    #: allows to submit, control and redrive jobs
+    #: allows to submit, control, redrive and replay jobs, to run bulk operations, and to close incidents
     OPERATE = "orch:operate"
-    #: allows to change limits
+    #: allows to change quotas, and to admit waiting jobs
     QUOTA = "orch:quota"
     #: allows to read signed heads, anchors and keys
     AUDIT = "orch:audit"

@@ -19,7 +19,7 @@ PACK = "PACK"
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,47}$")]
 #: code of a failure: one of LUCIUS's reasons, or a service's own
 _Code = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
-#: seconds, at most 30 days; longer waits are split into timers of at most 3 days (R31)
+#: seconds, at most 30 days; waits over 3 days are split into timers of at most 3 days (R31)
 _Seconds = Annotated[float, Field(gt=0, le=30 * 86400)]
 #: minimum lease and cadence, since each ended lease and each heartbeat costs work of the orchestration and rows of the
 #: job
