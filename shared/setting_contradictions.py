@@ -32,7 +32,7 @@ def _missing(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
     wrong = [
         f"{names[one]} is not set; set {names[one]} or {names[other]}"
         for one, other in pairs
-        if values.get(one) is None and values.get(other) is None
+        if values.get(one, "") is None and values.get(other, "") is None
     ]
     if values.get("auth_mode") == "jwt":
         empty = (each for each in ("auth_issuer", "auth_audiences", "auth_jwks_url") if values.get(each) in ("", ()))

@@ -242,6 +242,13 @@ def test_an_address_that_gets_tokens_is_trusted(name: str, value: str) -> None:
     assert [line for line in str(wrong.value).splitlines() if line.strip(" -").startswith(expected)]
 
 
+def test_an_invalid_endpoint_is_not_called_missing() -> None:
+    with pytest.raises(SettingsError) as wrong:
+        load(MINIMAL | {"LUCIUS_TABLE_CONNECTION": "", "LUCIUS_TABLE_ENDPOINT": "http://stled.table.core.windows.net"})
+    assert "LUCIUS_TABLE_ENDPOINT must be an https URL" in str(wrong.value)
+    assert "is not set" not in str(wrong.value)
+
+
 def test_the_address_of_a_laptop_may_be_by_http() -> None:
     for value in ("http://127.0.0.1:7071", "http://localhost:7071/", "http://[::1]:7071", "https://lucius.example.com"):
         assert load(MINIMAL | {"LUCIUS_PUBLIC_URL": value}).public_url == value.rstrip("/")
