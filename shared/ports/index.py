@@ -77,7 +77,7 @@ class ActiveRow:
     #: normalised source; None if the request named none
     source: str | None = None
     priority: str = "normal"
-    #: place in admission; None if no quota concerned the job when it was created
+    #: place in admission; None if the job had neither quotas nor dependencies at its creation
     place: Place | None = None
     etag: str = ""
     #: stored row, for the adapter alone

@@ -39,7 +39,9 @@ from shared.core.jobs.states import JobStatus
 
 
 class PlaceState(StrEnum):
-    """The `state` of an ACTIVE row. A row without `state` belongs to a job that no quota concerned."""
+    """The `state` of an ACTIVE row. A row without `state` belongs to a job that had neither quotas nor
+    dependencies at its creation.
+    """
 
     #: accepted; possibly without rows yet
     ARRIVING = "ARRIVING"

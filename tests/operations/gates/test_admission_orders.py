@@ -288,7 +288,7 @@ async def test_a_resumed_job_that_was_let_in_keeps_its_place(world: World) -> No
     await settled(world)
 
 
-async def test_a_job_that_a_pause_moved_since_its_admission_does_not_start(world: World) -> None:
+async def test_a_job_that_was_paused_since_its_admission_does_not_start(world: World) -> None:
     """Race place: the end of another job admits it; before its start, a pause removes its slot, and a resume dies."""
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     await prepared(world, Case(()))

@@ -119,10 +119,10 @@ def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wi
     cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]
     shown = _fitted(columns, cells, width)
     header = [Text(column.heading, style="bold") for column in columns]
-    for index, wanted in shown.items():
+    for index, room in shown.items():
         if columns[index].keeps_end:
             for line in cells:
-                line[index] = _end_of(line[index], wanted)
+                line[index] = _end_of(line[index], room)
     return [_line([line[index] for index in shown], shown.values()) for line in (header, *cells)]
 
 
