@@ -193,7 +193,9 @@ class _Maker:
         self._ask_absent(self.chance.choice(asks).format(row=missing[0]))
 
     def form(self) -> None:
-        """Makes nine fields. Questions ask for seven of them, and for three fields that the form lacks."""
+        """Makes nine fields. Questions ask for seven of them, and for nine near misses and three other fields that the
+        form lacks.
+        """
         self.document.blocks.append(Paragraph(self._filler()))
         shown, left_out = self._split(self.content["fields"][self.half :: 2], 9)
         pairs = [(each["label"], self._cell(each["value"]), each["value"]) for each in shown]

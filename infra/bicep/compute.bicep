@@ -129,7 +129,7 @@ param applicationInsightsConnectionString string
 @description('Required. Resource id of the app\'s subnet. Empty without network isolation.')
 param appSubnetResourceId string
 
-@description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')
+@description('Optional. Settings of private endpoints. If absent, the public endpoint of the scheduler accepts identities with a role, and the public endpoint of the app accepts callers with a token.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')

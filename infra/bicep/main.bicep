@@ -139,7 +139,7 @@ param authIssuer string = ''
 @description('Optional. URL of the issuer\'s keys (JWKS). Empty means the keys of this Entra tenant.')
 param authJwksUrl string = ''
 
-@description('Optional. Claim with the caller\'s tenant, if neither `authTenants` nor a role `tenant:NAME` names the tenant. `azp` is the client id of the calling application. With `azp`, the app refuses public clients.')
+@description('Optional. Claim with the caller\'s tenant, if neither `authTenants` nor a role `tenant:NAME` names the tenant. `azp` is the client id of the calling application. With `azp`, the app refuses public clients whose tenant neither `authTenants` nor a role names.')
 @minLength(1)
 param authTenantClaim string = 'azp'
 

@@ -63,7 +63,7 @@ class Event(Response):
     salt: str
     """Random text, so that withheld `data` cannot be guessed from its digest."""
     cause_id: str
-    """Id of the cause: a message, a request or an activity."""
+    """Id of the cause, for example of a message, a request, an activity or a sweep."""
     rules: int
     """Version of the transition rules that decided the event."""
     prev_hash: str
@@ -190,7 +190,7 @@ class Job(Response):
     request_type: Annotated[str, Field(examples=["OCR_EMBEDDING_SIS"])]
     schema_version: Annotated[str, Field(examples=["1.0"])]
     mode: ModeName
-    """Distribution of directives over the lanes."""
+    """Distribution of directives over the lanes. Empty for a job that was never created."""
     status: JobStatusName
     instance_id: str
     """Id of the orchestration of the job."""

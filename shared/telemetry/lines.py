@@ -181,7 +181,7 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not write or read counts of the overview, so its numbers can be too low for an hour; jobs continue",
     ),
-    Line("USAGE_UNFOLDED", _W, "Could not write the hourly rollup of a tenant's usage; retried by the next sweep"),
+    Line("USAGE_UNFOLDED", _W, "Could not write the hourly rollup of a tenant's usage; retried by a later sweep"),
     Line(
         "USAGE_UNWRITTEN",
         _W,

@@ -98,10 +98,10 @@ def rule(**properties: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ([], "the file: an object expected"),
+        ([], "the file: must be an object"),
         ({}, "the file lacks 'UserConfig'"),
         ({"UserConfig": {"Namespaces": []}}, "exactly one namespace"),
-        ({"UserConfig": {"Namespaces": [{"Name": "n", "Queues": []}]}}, "Topics: a list expected"),
+        ({"UserConfig": {"Namespaces": [{"Name": "n", "Queues": []}]}}, "Topics: must be a list"),
         (document([{"Name": "q", "Colour": 1}]), r"Queues\[0\] has the unknown property 'Colour'"),
         (document([{"Properties": {}}]), r"Queues\[0\].Name is missing"),
         (document([{"Name": "q", "Properties": {"LockDuration": "1m"}}]), "LockDuration: '1m' is not an ISO 8601"),
@@ -111,7 +111,7 @@ def rule(**properties: Any) -> dict[str, Any]:
         (document([{"Name": "q", "Properties": {"MaxDeliveryCount": "3"}}]), "must be of the type int"),
         (document([{"Name": "q", "Properties": {"ForwardTo": "x"}}]), "forwards to 'x', which is not configured"),
         (document([{"Name": "q"}, {"Name": "Q"}]), "two entities are named 'q'"),
-        (document(topics=[{"Name": "t"}]), r"Topics\[0\].Subscriptions: a list expected"),
+        (document(topics=[{"Name": "t"}]), r"Topics\[0\].Subscriptions: must be a list"),
         (rule(FilterType="Regex"), "Correlation or Sql expected, not 'Regex'"),
         (rule(FilterType="Sql", SqlFilter={"SqlExpression": "a ="}), "a value expected"),
         (rule(FilterType="Sql", CorrelationFilter={}), "'CorrelationFilter' is not allowed with FilterType Sql"),

@@ -279,7 +279,7 @@ def _known(item: Mapping[str, Any], names: tuple[str, ...], where: str) -> None:
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{where}: an object expected")
+        raise ConfigurationError(f"{where}: must be an object")
     return value
 
 
@@ -293,5 +293,5 @@ def _section(item: Mapping[str, Any], name: str, where: str, known: tuple[str, .
 def _list(item: Mapping[str, Any], name: str, where: str, *, optional: bool = False) -> list[Any]:
     value = item.get(name, [] if optional else None)
     if not isinstance(value, list):
-        raise ConfigurationError(f"{where}.{name}: a list expected")
+        raise ConfigurationError(f"{where}.{name}: must be a list")
     return value

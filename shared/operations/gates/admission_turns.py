@@ -173,7 +173,8 @@ async def _wait(context: Context, doublings: int) -> None:
 
 
 async def request_turn(context: Context, tenant: str) -> None:
-    """Requests a turn of the tenant. While other callers of this process use the turn, at most one request a second.
+    """Requests a turn of the tenant. While other callers of this process use the turn, sends at most one request a
+    second.
 
     The sweeper repeats a lost request.
     """

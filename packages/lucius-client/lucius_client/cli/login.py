@@ -27,7 +27,7 @@ def login(
         list[str] | None,
         typer.Option(
             metavar="SCOPE",
-            help=f"Scope of the token; repeatable: {', '.join(SCOPES)}. Default: orch:read and orch:operate.",
+            help=f"Scope of the token: {', '.join(SCOPES)}. Repeatable. Default: orch:read and orch:operate.",
         ),
     ] = None,
     issuer: Annotated[
