@@ -43,6 +43,9 @@ CHANGES: dict[str, Change] = {
     "a name that cannot be a key": lambda definition: definition.update(request_type="A/B"),
     "a step's name with a colon": step(step_id="a:b"),
     "a step twice": step(step_id="ONE"),
+    "two steps with a log": lambda definition: [
+        each.update(step_type="PACK", service="packs") for each in definition["steps"][:2]
+    ],
     "a time of nothing": step(ack_timeout_s=0),
     "a time that is too long": step(lease_s=31 * 86400),
     "a lease that is too short": step(lease_s=14.9),

@@ -42,6 +42,7 @@ def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list
     [
         ("OCR", ["x.pdf", "x.PNG"], ["x.py", "x.txt"]),
         ("EMBEDDING", ["x.py", "x.txt"], ["x.PNG", "x.pdf"]),
+        ("SIS", ["x.py", "x.txt"], ["x.PNG", "x.pdf"]),
         ("WORD_COUNT", ["x.PNG", "x.pdf", "x.py", "x.txt"], []),
     ],
 )

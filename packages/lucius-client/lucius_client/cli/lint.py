@@ -80,6 +80,7 @@ class Linter:
         if malformed:
             return
         yield from _step_id_faults(definition["steps"])
+        yield from _pack_faults(definition["steps"])
         yield from _group_faults(definition)
         for number, step in enumerate(definition["steps"]):
             yield from self._service_faults(number, step)
@@ -132,6 +133,15 @@ def _step_id_faults(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
                 f"an earlier step has the id {step['step_id']} (step ids ignore case); rename one step",
             )
         seen.add(name)
+
+
+def _pack_faults(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    packs = [number for number, step in enumerate(steps) if step["step_type"] == "PACK"]
+    for number in packs[1:]:
+        yield (
+            f"steps.{number}.step_type",
+            "an earlier step has the step_type PACK, and a job has one log; use one step of this type",
+        )
 
 
 def _group_faults(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

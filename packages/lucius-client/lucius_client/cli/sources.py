@@ -24,7 +24,7 @@ MAX_BYTES = 1024 * 1024
 _READS: dict[str, Callable[[str], bool]] = {
     "OCR": lambda kind: kind in ("application/pdf", "image/png", "image/jpeg", "image/tiff"),
     "EMBEDDING": lambda kind: kind.startswith("text/") or kind == "application/json",
-    "SIS": lambda kind: kind == "application/json",
+    "SIS": lambda kind: kind.startswith("text/") or kind == "application/json",
 }
 
 
