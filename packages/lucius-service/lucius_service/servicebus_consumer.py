@@ -2,7 +2,7 @@
 
 Only the loop of a lane uses its receiver. Receiving, renewing and settling run one at a time, since all three share one
 connection and one read lock in the SDK's receiver. If the lane has unsettled messages, a receive waits
-at most `HOLDING_WAIT_S` seconds, which is the maximum delay of a settlement. Otherwise a receive waits at most
+at most `HOLDING_WAIT_S` seconds, since a settlement waits for its end. Otherwise a receive waits at most
 `IDLE_WAIT_S` seconds.
 """
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 #: maximum seconds of a wait for a message while the lane holds none
 IDLE_WAIT_S = 60.0
-#: maximum seconds of a wait while the lane holds messages, and so the maximum delay of a settlement
+#: maximum seconds of a wait while the lane holds messages, since a settlement waits for its end
 HOLDING_WAIT_S = 1.0
 #: time before its end at which a lock is renewed; LUCIUS's subscriptions lock for 5 minutes (infra/bicep/topology.json)
 RENEW_BEFORE = timedelta(seconds=120)
@@ -143,7 +143,7 @@ class LaneConsumer:
 
     async def _keep_lock(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> bool:
         """Renews a lock that expires within `RENEW_BEFORE`. Returns `False` if the lock is lost. The message then
-        arrives again and joins its attempt.
+        arrives again, and joins its attempt if it arrives in this process.
         """
         until = held.message.locked_until_utc
         if until is None or until - datetime.now(UTC) > RENEW_BEFORE:

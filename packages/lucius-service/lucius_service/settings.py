@@ -39,7 +39,7 @@ class Settings:
     workers: int = 1
     #: seconds between heartbeats of an attempt that waits or is in progress
     heartbeat_s: float = 30.0
-    #: maximum seconds of the work on an attempt: the app's own limit, after which no RESULT counts
+    #: maximum seconds of the work on an attempt; the app's limit of the same name counts from the ACK
     attempt_max_s: float = 14_400.0
     #: maximum memory of each child process of a step with `isolation = "process"`, in MiB; 0: no limit
     memory_mib: int = 0

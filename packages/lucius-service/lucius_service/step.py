@@ -75,8 +75,8 @@ class Task:
     @property
     def cancelled(self) -> bool:
         """Returns True if the work must stop: a limit is reached, or a newer attempt of the step has begun. If replies
-        use HTTP, also returns True after LUCIUS responds that the job or the attempt has ended. The work must then
-        return or raise.
+        use HTTP, also returns True after LUCIUS responds that the job is cancelled or the attempt has ended. The work
+        must then return or raise.
         """
         return self.watch.cancelled
 
@@ -135,8 +135,8 @@ class Step(Protocol):
     step_type: str
 
     def prepare(self) -> None:
-        """Loads models. The SDK calls `prepare` once in each process that executes work, before the service is
-        ready.
+        """Loads models. The SDK calls `prepare` once in each process that executes work, before its first
+        work.
         """
 
     def validate(self, payload: Any) -> Any:

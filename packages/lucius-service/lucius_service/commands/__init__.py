@@ -117,7 +117,10 @@ def verify(
     subscription: _Subscription = "",
     lane: _Lane = 0,
     cadence: Annotated[
-        float, typer.Option("--cadence", metavar="S", help="Maximum seconds between heartbeats.")
+        float,
+        typer.Option(
+            "--cadence", metavar="S", help="Expected seconds between heartbeats. The maximum is twice this time."
+        ),
     ] = 30.0,
     wait: Annotated[
         float | None,

@@ -65,7 +65,7 @@ class Options:
     result_s: float = 120.0
     #: seconds to wait for the RESULT of a directive that is delivered again after its lock
     again_s: float = LONGEST_LOCK_S + 30.0
-    #: maximum seconds between two heartbeats
+    #: expected seconds between two heartbeats; a check fails after twice this time
     cadence_s: float = 30.0
     #: seconds in which nothing more may arrive
     settle_s: float = 2.0
