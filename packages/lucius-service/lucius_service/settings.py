@@ -33,7 +33,7 @@ class Settings:
     listen: tuple[int, ...] = tuple(range(16))
     #: prefix of reply topics, followed by the lane's number
     reply_prefix: str = "global-bus-replies-p"
-    #: maximum attempts that wait for a worker; while the queue is full no message is received
+    #: maximum attempts that wait for a worker; each lane can exceed it by one, since it may already be receiving
     queue_size: int = 32
     #: maximum attempts in progress, each on its own thread or in its own child process
     workers: int = 1
