@@ -73,7 +73,8 @@ class Governance(ABC):
         return self._call(calls.settle_incident(incident_id, "dismiss", reason))
 
     def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
-        """Starts a bulk operation on all jobs that match `words` and exist now. `words` has the filter of `jobs`.
+        """Starts a bulk operation on the jobs that exist now and match `words` when LUCIUS lists these jobs, soon after
+        the start. `words` has the filter of `jobs`.
 
         `action` is `cancel`, `pause`, `resume`, `redrive` or `replay`. Idempotent: the same `key` with the same body
         returns the same bulk operation. If `key` is None, the client sends a random key, for retries within this call.
