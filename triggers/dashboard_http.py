@@ -33,9 +33,10 @@ _MAX_NAME = 512
     tag="dashboard",
     summary="Get the overview",
     description="Returns the problems, worst first, and counts of jobs, lanes, services, quotas and the last hour. "
-    "Counts of all tenants are one minute old, or several minutes if many jobs are active. The counts of one tenant's "
-    "jobs and quotas are current.\n\nThe overview of one tenant has only the counts and problems of that tenant, and "
-    "the problems of dependencies, services and the sweeper.",
+    "Counts of all tenants, and the statuses of one tenant's jobs, are one minute old, or several minutes if many jobs "
+    "are active. The number of a tenant's jobs and the counts of the tenant's quotas are current.\n\nThe overview of "
+    "one tenant has only the counts and problems of that tenant, and the problems of dependencies, services and the "
+    "sweeper.",
     parameters=(
         Parameter(
             name="tenant",

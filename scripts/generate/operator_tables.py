@@ -140,7 +140,7 @@ def sweeper_duties() -> str:
 
 def _budget(duty: Duty) -> str:
     if duty is DUTIES[0]:
-        return "no budget; the budgets begin after this duty"
+        return "no budget"
     return f"{duty.budget_s:g} s" if duty.budget_s else "rest of the earlier budgets"
 
 

@@ -65,8 +65,8 @@ class OverviewJobs(Response):
     """`true` if the overview is of one tenant, and the tenant has at least 1,000 of these jobs. `active` then counts
     1,000 jobs."""
     counted_at: Instant | None
-    """End of the last sweep. If many jobs are active, the counts of all tenants are some sweeps older. Null before the
-    first sweep."""
+    """End of the last sweep. The statuses are as of this time or, if many jobs are active, some sweeps older. Null
+    before the first sweep."""
 
 
 class OverviewLatency(Response):
@@ -152,13 +152,13 @@ class OverviewIncidents(Response):
 
     open: int
     at_least: bool
-    """`true` if there are more than 50 open incidents."""
+    """`true` if there may be more open incidents. `open` is then a minimum, and at most 50."""
     newest: Incident | None
 
 
 class OverviewSweeper(Response):
-    """The last sweep in any process. If several sweepers share the tenants, the last sweep of the sweeper that swept
-    least recently.
+    """The last sweep in any process. If several sweepers share the tenants, the fields combine their last sweeps, and
+    `last_pass_at` is the earliest end.
     """
 
     last_pass_at: Instant | None

@@ -65,8 +65,8 @@ class WorkInProgress(Response):
 
 
 class SweeperState(Response):
-    """The last sweep in any process. If several sweepers share the tenants, the last sweep of the sweeper that swept
-    least recently.
+    """The last sweep in any process. If several sweepers share the tenants, the fields combine their last sweeps:
+    numbers are sums, and `last_pass_at` is the earliest end.
     """
 
     last_pass_at: Instant | None

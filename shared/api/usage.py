@@ -23,7 +23,8 @@ class UsageSum(Response):
     """Number of jobs that waited for quotas or for other jobs."""
     ended: int
     rejected: int
-    """Number of requests refused with 429. Approximate: each instance reports once a minute."""
+    """Number of creations of jobs refused with `LIMIT_REACHED`, including each try of a bulk operation. Approximate:
+    each instance reports once a minute."""
     wait_p50_s: int | None
     """Median wait in seconds of admitted jobs, rounded up to a bucket. Null if no job was admitted."""
     wait_p95_s: int | None

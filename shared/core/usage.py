@@ -88,7 +88,7 @@ class HourUsage:
     jobs: Mapping[Group, Counted] = field(default_factory=dict)
     #: highest number of active jobs at a check once a minute: in total under ("", ""), of a type, and of a source
     peaks: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    #: requests refused with 429, by group
+    #: refused creations of jobs, by group
     refused: Mapping[Group, int] = field(default_factory=dict)
     #: `True` if the whole hour is in the hourly rollup
     folded: bool = False

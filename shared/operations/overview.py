@@ -51,7 +51,7 @@ async def read_overview(
 async def _read(context: Context, tenant: str | None, mark: SweepMark | None) -> Overview:
     now = context.clock.now()
     whole = context.of_all_tenants
-    minutes, heard, incidents, rejected = await asyncio.gather(
+    minutes, heard, (incidents, has_more), rejected = await asyncio.gather(
         whole.minutes.read(now - KEPT_FOR),
         whole.answers.read(),
         _list_open_incidents(context, tenant),
@@ -60,7 +60,7 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
     counts = mark.counts if mark is not None else WorkCounts()
     active = counts.active if tenant is None else await _count_active(context, tenant)
     suspended = mark.suspended_hooks if mark is not None else Counter[str]()
-    waiting = [each for each in rejected if each.redriven_at is None]
+    waiting = [each for each in rejected[:_MAX_READ] if each.redriven_at is None]
     return Overview(
         at=now,
         tenant=tenant,
@@ -72,8 +72,8 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
         quotas=(mark.quotas if mark is not None else ())
         if tenant is None
         else await _find_tight_quotas(context, tenant),
-        incidents=incidents[:_MAX_READ],
-        incidents_at_least=len(incidents) > _MAX_READ,
+        incidents=incidents,
+        incidents_at_least=has_more,
         rejected=Counter(each.reason for each in waiting),
         rejected_at_least=len(rejected) > _MAX_READ,
         rejected_since=waiting[-1].received_at if waiting else None,
@@ -86,14 +86,15 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
     )
 
 
-async def _list_open_incidents(context: Context, tenant: str | None) -> list[Incident]:
-    """Returns at most 51 open incidents, one more than the overview shows."""
-    limit = _MAX_READ + 1
+async def _list_open_incidents(context: Context, tenant: str | None) -> tuple[list[Incident], bool]:
+    """Returns at most 50 open incidents, and `True` if there may be more."""
     if tenant is None:
         # the list may have an incident that was closed just now
-        return [row.incident for row in await context.incidents.list_open(after=None, limit=limit)]
+        rows = await context.incidents.list_open(after=None, limit=_MAX_READ + 1)
+        return [row.incident for row in rows[:_MAX_READ]], len(rows) > _MAX_READ
     only_open = IncidentFilter(tenant_id=tenant, states=frozenset({IncidentState.OPEN}))
-    return (await list_incidents(context, only_open, after=None, limit=limit)).lines
+    page = await list_incidents(context, only_open, after=None, limit=_MAX_READ)
+    return page.lines, page.after is not None
 
 
 async def _list_rejected(context: Context, tenant: str | None, since: datetime) -> list[Rejection]:

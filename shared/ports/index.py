@@ -28,7 +28,7 @@ FIRST_CLEARING_OF_INCIDENT = timedelta(minutes=1)
 
 #: time for which a process relies on having woken a tenant
 WAKE_LASTS = timedelta(minutes=5)
-#: time after a POST in which a tenant is not put to sleep: far longer than `WAKE_LASTS` and a creation together
+#: time after `posted_at` in which a tenant is not put to sleep: far longer than `WAKE_LASTS` and a creation together
 AWAKE_AFTER_POST = timedelta(hours=1)
 
 #: by step id: (number of a wake-up, wake-ups in a row)

@@ -207,12 +207,12 @@ LINES: tuple[Line, ...] = (
     Line(
         "LOG_UNPRUNED",
         _W,
-        "Could not remove old log entries or incidents; retried on the next day by the timer `prune`",
+        "Could not remove old log entries, incidents or usage; retried on the next day by the timer `prune`",
     ),
     Line(
         "LOGS_PRUNED",
         _I,
-        "Removed old incidents, and old entries of the logs of quotas and incidents; `count` has the number of rows",
+        "Removed old incidents and old entries of quota logs; `count` has the number of both",
     ),
     Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists omit the row; `row` has the key"),
     Line(
@@ -307,7 +307,7 @@ LINES: tuple[Line, ...] = (
         "FEED_UNPRUNED",
         _W,
         "Could not remove a tenant's expired events, deliveries, heads or log entries of webhooks; retried by the "
-        "hourly timer `prune`",
+        "timer `prune`",
     ),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),
     Line("DELIVERY_UNKNOWN", _W, "Unrecognized message on queue lucius-webhooks"),
@@ -321,7 +321,7 @@ LINES: tuple[Line, ...] = (
         "resumes the webhook",
     ),
     Line("HOOKS_UNSEEN", _W, "Could not read a tenant's webhooks; retried by the next sweep"),
-    Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
+    Line("LIMIT_REACHED", _W, "The creation of a job was refused with `LIMIT_REACHED`; `limit` names the limit"),
     Line(
         "LEDGER_REFUSED",
         _W,

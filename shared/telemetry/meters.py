@@ -142,6 +142,6 @@ def tolerate(
 
 
 def record_limit(tenant: str, limit: str) -> None:
-    """Counts a request that was refused with 429, and logs a WARNING."""
+    """Counts the creation of a job that a limit refused, and logs a WARNING."""
     increment("quota_exceeded_total", tenant=tenant, limit=limit)
     warn("LIMIT_REACHED", tenant_id=tenant, limit=limit)

@@ -136,7 +136,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{request}",
         ("tenant", "limit"),
-        "Requests refused with `LIMIT_REACHED`, by tenant and limit",
+        "Creations of jobs refused with `LIMIT_REACHED`, by tenant and limit, including each try of a bulk operation",
     ),
     Metric(
         "sweeper_passes_total",
@@ -145,7 +145,7 @@ METRICS: tuple[Metric, ...] = (
         ("outcome",),
         "Sweeps, by outcome: `done`, `more` (the sweep stopped at a limit) or `failed`",
     ),
-    Metric("sweeper_pass_seconds", _H, "s", (), "Duration of a sweep"),
+    Metric("sweeper_pass_seconds", _H, "s", (), "Duration of a sweep that did not fail"),
     Metric(
         "sweeper_actions_total",
         _C,

@@ -16,7 +16,7 @@ from shared.adapters.memory_tables import MemoryTexts
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.incidents import IncidentKind
 from shared.errors import LedgerUnavailable
-from shared.operations.incidents.incidents import raise_incident
+from shared.operations.incidents.incidents import raise_incident, settle_incident
 from shared.operations.jobs.replies.receive import ReplyMessage, quarantine
 from shared.operations.process.context import Context
 from shared.operations.process.readiness import Dependency, Readiness
@@ -172,6 +172,18 @@ async def test_one_tenant_sees_nothing_of_another(world: World, caller: Caller, 
     assert [each["subject"] for each in found["problems"] if each["subject"]["kind"] == "rejected"] == [
         {"kind": "rejected", "id": "REASON_A"}
     ]
+
+
+async def test_closed_incidents_do_not_hide_that_more_may_be_open(world: World) -> None:
+    """The list of a tenant stops after 200 rows that do not match."""
+    for number in range(202):
+        subject = f"gate {number}"
+        await raise_incident(world.context, IncidentKind.BREAKER, subject, tenant="tenant_a", code="OPENED")
+        if number:
+            await settle_incident(world.context, IncidentKind.BREAKER, subject, "closed")
+        world.clock.advance(1)
+    incidents = (await answer_of(world, TENANT))[1]["incidents"]
+    assert (incidents["open"], incidents["at_least"]) == (0, True)
 
 
 async def test_rejected_messages_are_a_problem_for_an_hour(world: World) -> None:

@@ -58,7 +58,7 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
     """Opens and closes incidents of silent services. `out`: the longest unacknowledged attempt of each service.
 
     If the bus cannot be read, no service counts as silent, and the next sweep reads the bus again. Raises
-    LedgerUnavailable.
+    Contended, LedgerUnavailable.
     """
     now, heard = context.clock.now(), await context.answers.read()
     for service in sorted(service for service, known in heard.items() if known.has_answered_since):

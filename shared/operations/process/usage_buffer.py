@@ -35,7 +35,7 @@ class UsageBuffer:
         self._peaks: dict[str, tuple[datetime, dict[tuple[str, str], int]]] = {}
 
     def refuse(self, job: Job, now: datetime) -> None:
-        """Counts a request that was refused with 429."""
+        """Counts the creation of a job that a limit refused."""
         counts = self._refused.setdefault((job.tenant, hour_of(now)), Counter())
         counts[group_in(counts, (job.request_type, normalise(job.source or "")))] += 1
 

@@ -28,7 +28,7 @@ from shared.ports.sweeps import TenantCounts
 
 #: minimum time between two counts of a tenant whose counts differ from its rows
 _COUNTED_AGAIN = timedelta(minutes=10)
-#: maximum living jobs of a tenant that a sweep counts; the function of the queue `lucius-admission` counts larger ones
+#: number of a tenant's living jobs from which the function of the queue `lucius-admission` counts them, not the sweep
 MAX_COUNTED = 1000
 #: divisor of the tolerated difference: rows of such a tenant change during the read, so up to a tenth is tolerated
 _DIFFERENCE = 10

@@ -21,7 +21,7 @@ _MAX_NAMED = 50
 
 
 async def survey_living(one: Pass, is_over: IsOver) -> None:
-    """Continues the survey, and closes ended jobs that are still in the index. Raises LedgerUnavailable."""
+    """Continues the survey, and closes ended jobs that are still in the index. Raises Transient."""
     before = one.position.survey if one.is_of_timer else Survey()
     found = await continue_survey(one.context, [*one.awake], before, is_over, due_at=one.began)
     one.position, one.untaken = replace(one.position, survey=found.survey), found.untaken
@@ -64,8 +64,8 @@ async def _take(one: Pass, surveyed: Surveyed, owed: list[str]) -> None:
 
 
 async def put_to_sleep(one: Pass, is_over: IsOver) -> None:
-    """Puts tenants to sleep that have no living job and no counted ended job, at least an hour after their last POST.
-    A tenant whose usage is not rolled up stays awake.
+    """Puts tenants to sleep that have no living job and no counted ended job, over an hour after `posted_at`. A tenant
+    whose usage is not rolled up stays awake.
     """
 
     async def sleep(tenant: str) -> None:

@@ -30,8 +30,8 @@ async def sweep(
 ) -> SweepReport:
     """Runs one sweep over the tenants of `share`. A job whose repair fails is left for a later sweep.
 
-    Finishes the other work, then raises the first fault of a required duty, of a tenant's list of due jobs, or of the
-    stored position.
+    Finishes the other work, then raises the first fault of a required duty, of a tenant's list of jobs, or of the
+    stored position. Raises LedgerUnavailable immediately if the tenants cannot be listed.
     """
     if dry_run:
         return (await _run(context, orchestrations, share, dry_run=True)).report

@@ -34,7 +34,8 @@ _PAGE, _REMOVED_AT_ONCE = 1000, 100
 
 
 async def roll_up_usage(one: Pass, usage: Usage, is_over: IsOver) -> datetime:
-    """Rolls up due hours until the time is over. Returns the time before which every tenant of the share is rolled up.
+    """Rolls up due hours until the time is over. Returns the time before which each hour of the share's tenants is
+    rolled up, or was left to its second rollup.
 
     Repeated and concurrent calls are harmless, since a rollup depends on its rows only. A tenant whose rows fail is
     skipped. Raises LedgerUnavailable.

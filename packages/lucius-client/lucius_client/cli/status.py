@@ -121,7 +121,9 @@ def _facts(found: Json, now: datetime) -> Iterator[tuple[str, str]]:
         yield "Lanes", _lanes(found["lanes"])
     newest = incidents["newest"]
     count = (
-        f"{incidents['open']}{' or more' if incidents['at_least'] else ''} open" if incidents["open"] else "none open"
+        f"{incidents['open']}{' or more' if incidents['at_least'] else ''} open"
+        if incidents["open"] or incidents["at_least"]
+        else "none open"
     )
     yield "Incidents", count + (f", newest {age_of(newest['opened_at'], now)} ago" if newest else "")
     swept = sweeper["last_pass_at"]
