@@ -109,7 +109,7 @@ function Quota({ quota, open, onChange }) {
       <section class="card"><header><h2>Limits</h2></header><${QuotaActions} quota=${quota} keys=${key} onDone=${onChange} />
         <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by === "*" ? "the limits for every tenant" : quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next job can start at ${exact(quota.next_start_at)}.` : ""}</p>
         <h3>Log</h3><${Log} quota=${quota} /></section>
-      ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
+      ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs of the tenant by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
     </div>`}
   </article>`;
 }

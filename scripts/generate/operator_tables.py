@@ -159,7 +159,9 @@ _ACTIONS = {
     **dict.fromkeys(("SERVICE_SILENT",), "#unacknowledged-directives"),
     **dict.fromkeys(("DEAD_REPLIES", "DEAD_REPLIES_UNFINISHED"), "#dead-replies"),
     **dict.fromkeys(("MESSAGE_REJECTED",), "#rejected-messages"),
-    **dict.fromkeys(("INCIDENT_OPENED",), "#failed-jobs"),
+    "INCIDENT_OPENED": "by `kind`: [Open breaker](../guides/operations.md#open-breaker), [Unacknowledged "
+    "directives](../guides/operations.md#unacknowledged-directives) or [Unreadable "
+    "rows](../guides/operations.md#unreadable-rows)",
     **dict.fromkeys(("BREAKER_OPENED",), "#open-breaker"),
     **dict.fromkeys(("ROW_UNDECODABLE", "ROW_REFUSED", "DIRECTORY_UNREAD", "LEDGER_REFUSED"), "#unreadable-rows"),
     **dict.fromkeys(("EVENTS_UNSENT", "EVENTS_NEVER_SENT"), "#unsent-events"),

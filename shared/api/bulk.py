@@ -47,7 +47,8 @@ class Bulk(Response):
     reason: str | None
     actor: str
     state: BulkStateName
-    """State of the bulk operation. After CANCELLED no further action starts, and open items stay open."""
+    """State of the bulk operation. After CANCELLED at most 20 running actions are completed, and other open items stay
+    open."""
     listed: bool
     """`true` if all jobs of the filter are found. Until then `matched` grows. With `root` always `true`,
     although LUCIUS finds the failed dependants while the bulk operation runs."""

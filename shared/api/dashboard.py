@@ -165,7 +165,8 @@ class OverviewSweeper(Response):
     """End of the last sweep. Null before the first sweep."""
     late: bool
     more: bool | None
-    """`true` if the sweep reached a limit before all due work was done."""
+    """`true` if the sweep left checks or clearings of jobs, admissions, or expired rejected messages to the next
+    sweep."""
 
 
 class DashboardMetrics(Response):

@@ -51,8 +51,8 @@ class DependencyState(Response):
 
 
 class WorkInProgress(Response):
-    """The sweeper's last complete count of active jobs, which takes one or several sweeps. These are the values of the
-    gauges, even if no metrics are exported."""
+    """The sweeper's last complete count of active jobs, which takes one or several sweeps. The gauges have the same
+    counts. Ages are as of the request."""
 
     active: dict[str, int]
     """Number of jobs that have not ended, by status. A status without jobs is absent."""
@@ -74,7 +74,8 @@ class SweeperState(Response):
     looked_at: int | None
     actions: int | None
     more: bool | None
-    """`true` if the sweep reached a limit before all due work was done."""
+    """`true` if the sweep left checks or clearings of jobs, admissions, or expired rejected messages to the next
+    sweep."""
     late: bool
     """`true` if the last sweep was over five minutes ago. Jobs continue, but lost messages are not detected."""
     work: WorkInProgress | None

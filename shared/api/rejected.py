@@ -78,8 +78,10 @@ class Reconciled(Response):
     looked_at: int
     """Number of due jobs that were checked."""
     dead_replies: int
-    """Number of replies received from the dead-letter queues or, with `dryRun`, found there."""
+    """Number of replies received from the dead-letter queues or, with `dryRun`, found there, at most 32 in each
+    queue."""
     actions: list[SweepAction]
     """First 1,000 actions of the sweep, without actions on jobs that the caller cannot read."""
     more: bool
-    """`true` if the sweep reached a limit before all due work was done. Repeat the request to continue."""
+    """`true` if checks or clearings of jobs, admissions, or expired rejected messages are left. Repeat the request to
+    continue."""

@@ -140,7 +140,7 @@ class SweepMark:
     ended_at: datetime
     looked_at: int
     actions: int
-    #: `True` if its time was over before the end of the work
+    #: `True` if checks or clearings of jobs, admissions, or expired rejected messages were left
     more: bool
     #: counts of the last sweep that could count
     counts: WorkCounts = field(default_factory=WorkCounts)

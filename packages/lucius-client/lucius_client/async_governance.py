@@ -105,7 +105,7 @@ class AsyncGovernance(ABC):
         return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
 
     async def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """Cancels a bulk operation. No further action starts, and completed actions remain."""
+        """Cancels a bulk operation. At most 20 running actions are completed, and completed actions remain."""
         return await self._call(calls.cancel_bulk(bulk_id, tenant))
 
     async def purge(self, tenant: str, *, reason: str) -> Bulk:

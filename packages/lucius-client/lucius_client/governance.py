@@ -105,7 +105,7 @@ class Governance(ABC):
         return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
 
     def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """Cancels a bulk operation. No further action starts, and completed actions remain."""
+        """Cancels a bulk operation. At most 20 running actions are completed, and completed actions remain."""
         return self._call(calls.cancel_bulk(bulk_id, tenant))
 
     def purge(self, tenant: str, *, reason: str) -> Bulk:

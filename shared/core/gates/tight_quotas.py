@@ -26,7 +26,7 @@ class TightQuota:
     active: int
     max_active: int | None
     waiting: int
-    #: start of the wait of the first waiting job; None if not known, or no job waits
+    #: creation time of the first waiting job; None if not known, or no job waits
     oldest_at: datetime | None = None
     held: bool = False
     throttled: bool = False

@@ -71,7 +71,7 @@ class SweepReport:
     #: jobs whose replies are still in a drained lane, so that their leases must not end either
     unheard: set[str] = field(default_factory=set)
     actions: list[Action] = field(default_factory=list)
-    #: `True` if a limit was reached, so that there may be more to do
+    #: `True` if checks or clearings of jobs, admissions, or expired rejected messages are left
     more: bool = False
 
     def add_action(self, job_id: str, kind: RepairKind, event: str = "") -> None:
