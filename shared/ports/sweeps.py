@@ -5,10 +5,11 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
+from shared.core.gates.rules import Gate
 from shared.core.gates.tight_quotas import TightQuota, tightest
 
 
@@ -190,13 +191,18 @@ def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
     each = list(marks)
     if not each:
         return None
+    quotas: dict[Gate, TightQuota] = {}
+    for quota in (quota for mark in each for quota in mark.quotas):
+        # each share counts its own tenants for a quota over all tenants
+        known = quotas.get(quota.gate, replace(quota, active=0, waiting=0))
+        quotas[quota.gate] = replace(quota, active=known.active + quota.active, waiting=known.waiting + quota.waiting)
     return SweepMark(
         ended_at=min(mark.ended_at for mark in each),
         looked_at=sum(mark.looked_at for mark in each),
         actions=sum(mark.actions for mark in each),
         more=any(mark.more for mark in each),
         counts=sum((mark.counts for mark in each), WorkCounts()),
-        quotas=tightest(quota for mark in each for quota in mark.quotas),
+        quotas=tightest(quotas.values()),
         suspended_hooks=sum((mark.suspended_hooks for mark in each), Counter()),
         undelivered={tenant: at for mark in each for tenant, at in mark.undelivered.items()},
     )

@@ -9,11 +9,12 @@ import pytest
 
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
+from shared.core.gates.tight_quotas import TightQuota
 from shared.core.jobs.occurrences import ControlKind
 from shared.errors import Undecodable
 from shared.operations.sweeper import gauges
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.sweeps import SweeperShare, merged
+from shared.ports.sweeps import SweeperShare, SweepMark, merged
 from tests.jobs import START
 from tests.memory_stores import MemorySweepMark
 from tests.observability.conftest import Telemetry
@@ -152,3 +153,11 @@ async def test_the_counts_of_several_sweepers_are_one(world: World, emitted: Tel
     await sweep(context, world.orchestrations)
     assert len(await marks.read(9)) == 3
     assert emitted.points()[("job_active", (("status", "QUEUED"),))] == 12
+
+
+def test_a_quota_over_all_tenants_is_one_of_several_sweepers() -> None:
+    gate = Gate.over_all(GateKind.PLATFORM)
+    quotas = [TightQuota(gate=gate, active=number, max_active=9, waiting=1, held=True) for number in (2, 3)]
+    whole = merged(SweepMark(ended_at=START, looked_at=0, actions=0, more=False, quotas=[each]) for each in quotas)
+    assert whole is not None
+    assert whole.quotas == [replace(quotas[0], active=5, waiting=2)]
