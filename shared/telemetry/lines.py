@@ -221,7 +221,12 @@ LINES: tuple[Line, ...] = (
         "The Table service rejected a row of a job, so LUCIUS continued without the row; `row` has the key",
     ),
     Line("WAITING_RESTORED", _W, "The sweeper restored a waiting job that was missing from its waiting queue"),
-    Line("DESK_COUNTED_ANEW", _W, "Corrected a tenant's job counts that differed from the tenant's rows"),
+    Line(
+        "DESK_COUNTED_ANEW",
+        _W,
+        "Corrected a tenant's job counts that differed from the tenant's rows, or requested a count of 1,000 or more "
+        "jobs",
+    ),
     Line("DEPENDENCIES_COUNTED_ANEW", _W, "Corrected the count of open dependencies of a waiting job"),
     Line("DESK_CALL_UNKNOWN", _W, "Unrecognized message on queue lucius-admission"),
     Line(
@@ -230,7 +235,12 @@ LINES: tuple[Line, ...] = (
         "A circuit breaker opened after failed jobs; the quota admits no job until the breaker is half-open or reset",
     ),
     Line("BULK_STARTED", _I, "A caller started a bulk operation; `action` names the action on each job"),
-    Line("BULK_ENDED", _I, "A bulk operation ended; `state` is DONE, or CANCELLED, which can leave jobs OPEN"),
+    Line(
+        "BULK_ENDED",
+        _I,
+        "A bulk operation ended; `state` is DONE, or CANCELLED, which can leave jobs OPEN. A cancellation between two "
+        "steps of the operation writes no record",
+    ),
     Line(
         "BULK_ITEM_BROKEN",
         _W,
