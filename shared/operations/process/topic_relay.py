@@ -257,7 +257,8 @@ class TopicRelay:
             async with known.turn:
                 if known.head.sent < one.sent:
                     head = replace(known.head, sent=one.sent)
-                    known.head = await self._feed.write(FeedWrite(tenant=tenant, head=head, events=[], seen={}))
+                    write = FeedWrite(tenant=tenant, head=head, events=[], seen={}, heads_since=head.heads_since)
+                    known.head = await self._feed.write(write)
         except Conflict:
             # other processes write to the feed; the next check reads HEAD again
             self._known_feeds.forget(tenant)

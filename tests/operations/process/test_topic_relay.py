@@ -60,6 +60,23 @@ async def test_what_is_in_the_feed_is_in_the_topic_before_the_hints_are_done(wor
     process.dies()
 
 
+async def test_storing_the_position_keeps_the_start_of_the_heads(process: Process, topic: Topic) -> None:
+    """A write without events leaves no gap between the heads."""
+    known = await process.known.of(process.feed, TENANT)
+    since = process.clock.now()
+    found = [event(TENANT, 1, process.clock)]
+    write = module.add_sent(
+        process.passing, FeedWrite(tenant=TENANT, head=known.head, events=found, seen={}, heads_since=since)
+    )
+    known.head = await process.feed.write(write)
+    process.passing.wrote(write)
+    await process.passing.pass_on([TENANT])
+    await process.works()
+    head = await process.feed.head(TENANT)
+    assert (head.sent, head.heads_since) == (1, since)
+    process.dies()
+
+
 async def test_without_a_topic_nothing_is_owed_to_one(world: World, topic: Topic) -> None:
     """A topic that is turned on later starts with the next event."""
     fed = of(world)
