@@ -138,8 +138,8 @@ class Signer:
             "signatures": [{"keyid": self.key_id, "sig": base64.b64encode(signature).decode()}],
         }
 
-    def sign(self, documents: Iterable[Document], logs: Iterable[Json] = ()) -> Signed:
-        """Heads in two pages, and an anchor of two days."""
+    def sign(self, documents: Iterable[Document], logs: Iterable[Json] = (), about: Json | None = None) -> Signed:
+        """Heads in two pages, and an anchor of two days. `about` is more of the first record of a day."""
         heads: list[Json] = [
             {"job_id": each["job"]["job_id"], "seq": len(each["events"]), "hash": each["events"][-1]["hash"]}
             for each in documents
@@ -153,7 +153,7 @@ class Signer:
             previous = hashlib.sha256(base64.b64decode(pages[-1]["payload"])).hexdigest()
         anchors, previous = [], ""
         for day in ("2026-01-27", "2026-01-28"):
-            lines = [{"tenant": "tenant_a", "day": day}, *(heads if day == "2026-01-27" else [])]
+            lines = [{"tenant": "tenant_a", "day": day, **(about or {})}, *(heads if day == "2026-01-27" else [])]
             part = hashlib.sha256(b"".join(map(line, lines))).hexdigest()
             parts = sorted([part, hashlib.sha256(b"another tenant").hexdigest()])
             envelope = self.envelope("anchor", "parts", b"", {"day": day, "previous": previous, "parts": parts})

@@ -148,6 +148,15 @@ def test_an_anchor_of_no_day(tmp_path: Path, honest: bytes) -> None:
     assert (report.verdict, str(report.broken)) == (Verdict.BROKEN, "anchors/2026-13-45.jsonl: the name has no date")
 
 
+def test_an_anchor_of_incomplete_days(tmp_path: Path) -> None:
+    """The app anchors a day with missing heads after some hours, and says so in the tenant's file."""
+    for number, (about, noted) in enumerate((({"complete": False}, True), ({"complete": True}, False))):
+        signed = Signer().sign(documents(), about=about)
+        report = verify(write(tmp_path / f"{number}.tar.gz", documents(), signed=signed))
+        assert (report.broken is None) == noted, report.to_text()
+        assert any(note.startswith("2 anchored days lack heads") for note in report.notes) == noted
+
+
 def test_a_row_without_its_end(tmp_path: Path, honest: bytes) -> None:
     """The file ends in the middle of it."""
     files = unpacked(honest)

@@ -39,6 +39,8 @@ class SignedHeads:
         self._anchor: tuple[date, str] | None = None
         self.pages = 0
         self.anchors = 0
+        #: number of anchored days whose file says that heads are missing
+        self.incomplete = 0
         #: the first broken link
         self.fault: Fault | None = None
 
@@ -52,7 +54,9 @@ class SignedHeads:
         for number, text in enumerate(member.rows(), start=1):
             row = parse_object(text, member.name, number)
             if day is not None and number == 1:
-                if row != {"tenant": manifest["tenant"], "day": str(day)}:
+                about = {"tenant": manifest["tenant"], "day": str(day)}
+                self.incomplete += row == {**about, "complete": False}
+                if row not in (about, {**about, "complete": False}):
                     self._broken("the anchor is of another tenant or day", member.name, 1)
                 continue
             name, seq, hash_ = row.get("job_id") or row.get("log"), row.get("seq"), row.get("hash")

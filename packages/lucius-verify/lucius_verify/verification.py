@@ -267,6 +267,8 @@ class _Verification:
             report.notes.append(f"content of {self.withheld} jobs is withheld, so their created rows are not compared")
         if self.unsigned:
             report.notes.append(f"{self.unsigned} events are newer than the signed heads of their jobs")
+        if heads.incomplete:
+            report.notes.append(f"{heads.incomplete} anchored days lack heads, as their anchors say")
         if logs := heads.omitted_logs():
             report.notes.append(f"{logs} logs of quotas and incidents have a signed head and are not in the bundle")
         if self.only is not None:
