@@ -170,8 +170,8 @@ async def _change(request: Request) -> func.HttpResponse:
     method="DELETE",
     path="v1/webhooks/{hookId}",
     summary="Delete a webhook",
-    description="Deletes the webhook and its waiting deliveries. The webhook's log is retained for the longer of "
-    "`LUCIUS_CHANGE_LOG_DAYS` and `LUCIUS_FEED_DAYS`.",
+    description="Deletes the webhook and its waiting deliveries. Each entry of the webhook's log is retained for the "
+    "longer of `LUCIUS_CHANGE_LOG_DAYS` and `LUCIUS_FEED_DAYS`.",
     parameters=(HOOK_ID, TENANT),
     responses={204: None},
     descriptions={204: "The webhook is deleted."},

@@ -65,10 +65,12 @@ class AuditKey(Response):
     pem: str
     """Public key (SubjectPublicKeyInfo) in PEM."""
     state: Literal["active", "retired"]
+    """`active` if the key signs now. While LUCIUS cannot read the signing key, every key is `retired`."""
     first_signed_at: Instant
+    """Time when LUCIUS stored the key, before its first signature."""
 
 
 class AuditKeys(Response):
-    """Every public key that ever signed heads or anchors, oldest first."""
+    """The current key, and every key that ever signed heads or anchors, oldest first."""
 
     keys: list[AuditKey]

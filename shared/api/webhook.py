@@ -1,7 +1,7 @@
 """Webhooks, their deliveries and secrets: requests and responses.
 
-A response shows only the scheme, host and port of a URL. A secret is shown once, at its creation or rotation, except
-the secret of `default`.
+A response shows only the scheme, host and port of a URL. A secret is shown at its creation, also if the creation is
+repeated with its idempotency key, and at its rotation. Only the secret of `default` can be read later.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Hook(Response):
     such a 4xx response to a probe sets the number to 0."""
     failing_since: Instant | None
     succeeded_at: Instant | None
-    """Time of the last successful delivery."""
+    """Time of the last successful delivery, at most a minute too early."""
     waits_until: Instant | None
     """Time of the next probe after 5 consecutive failed attempts. The probe attempts one delivery, and the other
     deliveries wait for the result of the probe."""
@@ -247,8 +247,8 @@ class Delivery(Response):
     DELIVERED deliveries. LUCIUS does not retry DEAD deliveries."""
     tries: int
     due_at: Instant | None
-    """Time of the next attempt. Null if the delivery has ended, or waits until the webhook is probed, resumed
-    or enabled."""
+    """Earliest time of the next attempt. The attempt waits while the webhook is disabled, is suspended or waits for a
+    probe. Null if the delivery has ended, or if an attempt failed and the delivery waits for its webhook."""
     ended_at: Instant | None
     tried_at: Instant | None
     status: int | None

@@ -316,8 +316,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "FEED_UNPRUNED",
         _W,
-        "Could not remove a tenant's expired events, deliveries, heads or log entries of webhooks; retried by the "
-        "timer `prune`",
+        "Could not remove a tenant's expired events, deliveries, heads or log entries of webhooks. Retried by the "
+        "timer `prune`; heads and log entries on the next day, the others in the next hour",
     ),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),
     Line("DELIVERY_UNKNOWN", _W, "Unrecognized message on queue lucius-webhooks"),

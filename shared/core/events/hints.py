@@ -2,8 +2,10 @@
 
 A hint names EVENT rows of a job, or entries of a quota's or incident's log. The writer continues from the last number
 that the feed has of the hint's subject. The writer reads the rows from their store if the hint does not follow that
-number. A lost, repeated, late or reordered hint causes one more read, or a delay until the next sweep, and never a lost
-event.
+number.
+
+A lost, repeated, late or reordered hint never loses an event. The hint causes one more read, or a delay until the
+sweeper compares the subject with the feed.
 """
 
 from __future__ import annotations

@@ -77,15 +77,15 @@ class Hook:
     created_at: datetime
     created_by: str
     updated_at: datetime
-    #: number of the first event that it gets
+    #: number of the first new event that it gets
     first: int
-    #: for missed events, the number up to which it got the matching ones; None if it gets no more of them
+    #: for requested past events, the number up to which it got the matching ones; None if it gets no more of them
     caught_up: int | None = None
     secret: SecretVersion
     #: secret that also signs until `previous_until`
     previous: SecretVersion | None = None
     previous_until: datetime | None = None
-    #: number of failed tries since the last success
+    #: number of failed tries since the last success, without refusals of single deliveries
     failures: int = 0
     failing_since: datetime | None = None
     #: time of the last failed try
@@ -139,7 +139,8 @@ class Delivery:
     tries: int = 0
     #: number of tries with a permanent refusal
     refusals: int = 0
-    #: time of the next try; None if it waits for its webhook, or has ended
+    #: earliest time of the next try, which a webhook that waits or is not enabled delays; None after a failed try for
+    #: which it waits for its webhook, or if it has ended
     due_at: datetime | None = None
     ended_at: datetime | None = None
     #: time of the last try
@@ -177,7 +178,7 @@ class Answer:
     #: HTTP status; None means no response
     status: int | None
     #: error class, without text of the endpoint: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`,
-    #: `NO_ADDRESS`, or `KEY_GONE` without a request
+    #: `NO_ADDRESS`; without a request `KEY_GONE`, `EXPIRED` or `JOB_GONE`
     error: str | None = None
     #: wait that the `Retry-After` header requests
     retry_after: timedelta | None = None

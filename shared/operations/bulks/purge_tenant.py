@@ -5,8 +5,8 @@ First the purge deletes jobs older than itself, each with its history, rows and 
 tenant itself. Each deletion is idempotent, and the remaining rows are the remaining work, so an interrupted purge
 continues with them.
 
-Race purge: a job that is submitted in the meantime stays, and so do the tenant's own rows. The bulk operation counts
-the job as refused. Another purge deletes the job and these rows.
+Race purge: a job that is submitted in the meantime stays, and so do the tenant's own rows that are not deleted yet.
+The bulk operation counts the job as refused. Another purge deletes the job and these rows.
 """
 
 from __future__ import annotations
