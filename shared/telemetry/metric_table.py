@@ -194,8 +194,8 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{try}",
         ("outcome",),
-        "Attempts of webhook deliveries, by outcome: `delivered`, `failed` or `dead`. `dead` includes attempts that sent "
-        "no request, but not deliveries that the timer `prune` abandoned",
+        "Attempts of webhook deliveries, by outcome: `delivered`, `failed` or `dead`. `dead` includes attempts that "
+        "sent no request, but not deliveries that the timer `prune` abandoned",
     ),
     Metric(
         "webhooks_suspended",
