@@ -124,7 +124,8 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_FEED_DAYS",
         form.days,
         "7",
-        help="Retention in days of public events in feeds, and of ended deliveries of webhooks",
+        help="Retention in days of public events in feeds, and of ended deliveries of webhooks. LUCIUS abandons older "
+        "waiting deliveries",
         tuning=True,
     )
     #: no feed gets an event of an incident more than 30 days late (R88)
