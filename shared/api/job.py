@@ -248,7 +248,7 @@ class Job(Response):
     admitted_at: Instant | None
     """Time when the job was admitted after a wait. Null if the job did not wait, or is not admitted."""
     archived_at: Instant | None
-    """Time when the job was archived. Null if the job is not archived."""
+    """Time when the job was archived. Null if the job is not archived, and with `asOf`."""
     steps: list[Step]
     links: JobLinks
     as_of: Event | None = None
