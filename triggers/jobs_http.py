@@ -270,9 +270,9 @@ async def _job_receipt(request: Request) -> func.HttpResponse:
 )
 async def _dead_letters_list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
-    if position and not position.startswith("DEAD:"):
-        raise bad_cursor()
     job_filter = filter_of(request.http, request.caller, JobFilter)
+    if position and not position.startswith("LIST:" if job_filter.is_keyed else "DEAD:"):
+        raise bad_cursor()
     found = await list_dead_letters(request.context(), job_filter, after=position or None, limit=limit)
     page_ = DeadLetterPage(deadletters=found.lines, next=cursor(found.after), partial=found.partial)
     return respond(request.http, page_)
