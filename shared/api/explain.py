@@ -141,7 +141,7 @@ def explain(
     number. `directives_ahead` is None if the job's directive is not on the bus, or if the lane was not read.
     """
     job = record.job
-    step = next(iter(record.open_steps), None)
+    step = _awaited_step(record)
     wait = quota_wait(standing.stopped_by, standing.expected_at) if standing is not None else None
     if job.status.terminal or step is None:
         since, waits_for, until, then = job.completed_at, None, None, "The state of an ended job never changes."
@@ -189,6 +189,16 @@ def explain(
         position=standing.position if standing is not None else None,
         nextEligibleAt=_seconds(standing.expected_at) if standing is not None else None,
     )
+
+
+def _awaited_step(record: Record) -> Step | None:
+    """Returns the first step in flight of a PAUSING or CANCELLING job, which starts no other step. Returns the first
+    open step of any other job, or None if every step SUCCEEDED.
+    """
+    steps = record.open_steps
+    if record.job.status in (JobStatus.PAUSING, JobStatus.CANCELLING):
+        steps = tuple(step for step in steps if step.status.in_flight) or steps
+    return next(iter(steps), None)
 
 
 def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:

@@ -1,6 +1,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from shared.api.explain import explain
 from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed
 from shared.core.jobs.states import JobStatus
@@ -85,6 +87,22 @@ def test_silence_of_a_pausing_or_cancelling_job() -> None:
     assert pausing.what_if["deadline"] == "step FAILED_RETRY, job PAUSED"
     story.occurs(Control(ControlKind.CANCEL))
     assert explain(story.record, story.now).then == ("If no RESULT or heartbeat arrives by then, the job is CANCELLED.")
+
+
+@pytest.mark.parametrize("kind", [ControlKind.PAUSE, ControlKind.CANCEL])
+def test_a_pausing_or_cancelling_group_waits_for_its_step_in_flight(kind: ControlKind) -> None:
+    """The first step of the group failed, so only the second one is in flight."""
+    record = planned()
+    story = Story(
+        replace(record, steps=tuple(replace(step, group=0 if step.step_index < 2 else None) for step in record.steps))
+    )
+    story.recorded("ocr")
+    story.recorded("embedding")
+    story.replied("RESULT", "ocr", status="FAILED_RETRY")
+    story.occurs(Control(kind))
+    explanation = explain(story.record, story.now)
+    assert explanation.waits_for == "the ACK of attempt 1 of 3 of step embedding by service embedding"
+    assert explanation.what_if["RESULT SUCCEEDED"].startswith("step SUCCEEDED, job ")
 
 
 def test_a_job_that_has_not_started_can_expire_or_fail_by_a_dependency() -> None:
