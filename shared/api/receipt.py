@@ -233,7 +233,7 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     seen = Counter(event.type for event in events)
     # past the limit, a late reply is a count on JOB, written without an event
     only_counted = max(0, record.job.suppressed - MAX_IGNORED_EVENTS)
-    directives = seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED]
+    directives = _count_sent(events)
     replies = sum(seen[type_] for type_ in _REPLIES) + only_counted
     # attempts in a RESULT's transaction: only for steps without a dispatch limit and without a total time of their own
     by_result = sum(map(_by_result, events))
@@ -255,6 +255,17 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
         episodes=Operation(count=episodes, bound=1 + grouped + 3 * steps),
         beyond=beyond,
     )
+
+
+def _count_sent(events: Sequence[Event]) -> int:
+    """Returns the number of attempts, without those whose last send the bus did not accept."""
+    sent: set[tuple[str | None, int | None]] = set()
+    for event in events:
+        if event.type in (EventType.ATTEMPT_RECORDED, EventType.LEASE_RENEWED):
+            sent.add((event.step_id, event.attempt_no))
+        elif event.type == EventType.PUBLISH_FAILED:
+            sent.discard((event.step_id, event.attempt_no))
+    return len(sent)
 
 
 def _reads(before: Event | None, event: Event) -> int:

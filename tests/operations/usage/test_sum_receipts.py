@@ -76,6 +76,18 @@ async def test_beyond_lists_why_a_job_cost_more(world: World) -> None:
     assert costs.beyond == {"LEASE_RENEWED": 1, "PUBLISH_FAILED": 1, "REPLY_IGNORED": 20}
 
 
+async def test_a_late_dispatch_sends_one_directive(world: World) -> None:
+    """The attempt that the RESULT recorded gets a new lease, and its directive is sent once."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "RESULT", 1)
+    world.clock.advance(11)
+    await dispatch(world, job_id, "embedding")
+    costs = await cost(world, job_id)
+    assert costs.beyond == {"LEASE_RENEWED": 1}
+    assert costs.directives.count == len(world.publisher.sent) == 2
+
+
 async def test_a_late_result_needs_a_read(world: World) -> None:
     """A process keeps its commits for a minute."""
     job_id = await submitted(world, request_type="OCR", payload={})
