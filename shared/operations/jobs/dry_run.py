@@ -30,7 +30,8 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
 
 async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
     """Returns the decisions about the request. Raises Transient."""
-    record, identity = plan_record(context, request, "job_dry_run", context.clock.now()), request.identity
+    named, identity = request.envelope.dependencies, request.identity
+    record = plan_record(context, request, "job_dry_run", context.clock.now(), dependencies=named)
     claim = await context.index.read_claim(record.job.tenant, identity.claim)
     if claim is None or is_expired(context, claim):
         idempotency = DryIdempotency(claim=identity.claim, verdict="NEW")

@@ -150,3 +150,16 @@ async def test_it_takes_a_turn_as_a_request_does(world: World) -> None:
         assert {type(each.exception()) for each in asked if each.done()} == {Overloaded}
         assert len(waiting) == MAX_WAITING // 2
     assert {(await each).quota.verdict for each in waiting} == {"ADMITTED"}
+
+
+async def test_a_job_with_dependencies_never_waits_for_a_quota_first(world: World) -> None:
+    """LUCIUS checks its quotas after the dependencies have ended."""
+    world = limited(world)
+    await ruled(world, PLATFORM, max_active=1)
+    first = await created(world, 0, "busy")
+    request = {"tenant_id": "busy", "request_type": "OCR", "payload": {}, "doc_id": "asks"}
+    verdicts = [
+        (await dry_run(world.context, envelope(**request, **more), correlation_id=None)).quota.verdict
+        for more in ({}, {"dependencies": [first]})
+    ]
+    assert verdicts == ["STAGED", "ADMITTED"]
