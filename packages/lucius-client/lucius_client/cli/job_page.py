@@ -60,6 +60,8 @@ def show_job(session: Session, job: Json) -> None:
 def next_command(job: Json) -> str:
     if job.get("redriven_by"):
         return f"lucius job show {job['redriven_by']}"
+    if job.get("archived_at") and job["status"] != "SUCCEEDED":
+        return f"lucius job replay {job['jobId']} --reason TEXT"
     return _NEXT.get(job["status"], "lucius job watch {jobId}").format(jobId=job["jobId"])
 
 
