@@ -97,7 +97,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_PROGRESS_SECONDS",
         form.at_least(5),
         "30",
-        help="Minimum seconds between two stored values of `progress`, at least 5",
+        help="Minimum seconds from the last write of a step to a write for new `progress` alone, at least 5",
         tuning=True,
     )
     #: if neither of these two is set: the namespace of directives and replies

@@ -45,7 +45,7 @@ class Event(Response):
     attempt_no: int | None
     lease_digest: LeaseDigest
     from_status: str | None
-    """Status of the step before the event. Null if no step changed."""
+    """Status of the step in `stepId` before the event. Null without a step, and for an ignored reply."""
     to_status: str | None
     job_from: str | None
     """Status of the job before the event. Null for the first event."""
@@ -136,7 +136,8 @@ class Step(Response):
     due_at: Instant | None
     """Earliest start of the next attempt or, after a failed dispatch, of the next dispatch."""
     retry_cause: FailureCauseName | None
-    """Failure of the last attempt. Set if another attempt follows."""
+    """Cause of the end of the last attempt, if the step then became FAILED_RETRY. Null after a later reply or
+    attempt."""
     input_ref: Reference | None
     workspace_ref: Reference | None
     output_ref: Reference | None

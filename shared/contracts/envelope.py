@@ -197,7 +197,7 @@ class Envelope(BaseModel):
     )
     """Jobs of the same tenant that must end first, each as a job id or as `key:` and an idempotency key. Maximum 50."""
     on_dependency_failure: Literal["fail", "run"] = "fail"
-    """Action if a dependency fails or is cancelled. `fail`: the job fails, too. `run`: the job runs."""
+    """Action if a dependency fails, is cancelled or is purged. `fail`: the job fails, too. `run`: the job runs."""
     expires_at: Annotated[
         AwareDatetime | None,
         BeforeValidator(_instant, json_schema_input_type=Annotated[datetime | None, Field(json_schema_extra=_ZONE)]),

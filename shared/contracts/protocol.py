@@ -57,7 +57,7 @@ class StepDefinition(BaseModel):
     #: maximum seconds of an attempt from its ACK on, which heartbeats do not extend
     attempt_max_s: _Seconds | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
-    #: maximum seconds from the step's first attempt to its end; None means no limit
+    #: maximum seconds from the step's first attempt to its end, without PAUSED time; None means no limit
     total_timeout_s: _Seconds | None = None
     backoffs: Backoffs = Backoffs()
 

@@ -54,7 +54,7 @@ LINES: tuple[Line, ...] = (
     Line("JOB_CREATED", _I, "Created a job"),
     Line("PRIORITY_CHANGED", _I, "A caller changed the priority of a waiting job"),
     Line("ATTEMPT_RECORDED", _I, "A step became INITIATED with a new attempt and lease"),
-    Line("LEASE_RENEWED", _I, "An attempt got a new lease; the app sends the directive again"),
+    Line("LEASE_RENEWED", _I, "The lease of an attempt was renewed, because the app sends the directive late or again"),
     Line("PUBLISH_FAILED", _I, "Could not send a directive to Service Bus; a WARNING has the error"),
     Line("ACK", _I, "A service acknowledged an attempt"),
     Line("HEARTBEAT", _I, "A heartbeat extended a lease or changed the progress"),

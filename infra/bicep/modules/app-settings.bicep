@@ -155,7 +155,7 @@ type tuningType = {
   @description('Optional. `feed`: LUCIUS writes public events to each tenant\'s feed. `topic`: LUCIUS also sends public events to the topic `lucius-events`. `off`: no public events.')
   LUCIUS_EVENTS: string?
 
-  @description('Optional. Minimum seconds between two stored values of `progress`, at least 5.')
+  @description('Optional. Minimum seconds from the last write of a step to a write for new `progress` alone, at least 5.')
   LUCIUS_PROGRESS_SECONDS: string?
 
   @description('Optional. Retention in days of public events in feeds, and of ended deliveries of webhooks.')

@@ -86,7 +86,7 @@ class Step:
     deadline_at: datetime | None = None
     #: earliest time of the next attempt (FAILED_RETRY) or of the next dispatch (INITIATED)
     due_at: datetime | None = None
-    #: cause of the attempt's end, for FAILED_RETRY only
+    #: cause of the last attempt's end, if the step then became FAILED_RETRY; a late reply or the next attempt clears it
     retry_cause: FailureCause | None = None
     #: number of failures of this step by cause; each number selects the next backoff
     ack_failures: int = 0

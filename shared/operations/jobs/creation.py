@@ -32,7 +32,7 @@ _CLAIM_RACE_WAIT_S = 0.2
 #: maximum turns of its tenant that a request takes before it is refused; they and those that follow take about 500
 #: FREED rows
 _MAX_TURNS = 2
-#: time for which only the creator of an idempotency record writes the job's rows
+#: maximum age of another request's idempotency record at which a request waits before it finishes that creation
 _JUST_TAKEN = timedelta(seconds=2)
 
 
