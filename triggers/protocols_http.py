@@ -87,7 +87,7 @@ def _version(version: Version) -> ProtocolVersion:
 
 
 def _find(known: registry.Registry, name: str) -> registry.Protocol:
-    """Returns the version that new jobs follow. Raises RequestError (404)."""
+    """Returns the version that new jobs outside of a ramp follow. Raises RequestError (404)."""
     for protocol in known:
         if name in (protocol.definition.protocol_id, protocol.definition.request_type):
             return protocol

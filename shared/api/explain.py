@@ -84,7 +84,7 @@ class Explanation(Response):
     then: str
     """Next change of the job or, for an attempt in progress, the effect if no event arrives by `until`."""
     brought_here: Move | None
-    """Transition that led to the current state."""
+    """Last transition of the job or of a step. The states can be unchanged, for example after a HEARTBEAT."""
     what_if: dict[str, str]
     """Possible next events, by name, each with its effect. For `dispatch` and `deadline`, the effect after the present
     wait."""
@@ -93,8 +93,8 @@ class Explanation(Response):
 
 
 def cite(event: Event) -> tuple[TableRow, ...]:
-    """Returns the transition rows that the event used, first for its step, then for its job. Returns no rows if no
-    state changed.
+    """Returns the transition rows that the event used, first for its step, then for its job. Returns no rows if the
+    event used none.
 
     Raises LookupError or ValueError for a row that the tables do not have.
     """

@@ -19,7 +19,8 @@ class Backoffs(Response):
 
 
 class ProtocolStep(Response):
-    """Step of a protocol. An absent timing has the app's default."""
+    """Step of a protocol. An absent timing has the app's default. Without `total_timeout_s` the step has no limit of
+    its own. Without `heartbeat_cadence_s` the lease is `lease_s`."""
 
     step_id: str
     step_type: str
@@ -57,7 +58,7 @@ class Protocol(Response):
 
 
 class ProtocolPage(Response):
-    """All protocols."""
+    """Protocol of each job type, in the version that new jobs outside of a ramp follow."""
 
     protocols: list[Protocol]
     next: Cursor

@@ -38,7 +38,9 @@ class Backoffs(BaseModel):
 
 
 class StepDefinition(BaseModel):
-    """A step: its service and its parameters. The settings give a timing that the step does not name."""
+    """A step: its service and its parameters. The settings give a timing that the step does not name, except
+    `heartbeat_cadence_s` and `total_timeout_s`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

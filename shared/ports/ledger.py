@@ -43,7 +43,7 @@ class Ledger(Protocol):
 
     async def read(self, job_id: str) -> Stored | None:
         """Reads JOB and STEPs in one query. Returns None if the job does not exist. Raises DataLost if a part of the
-        job is lost, and UnknownStatus for a status of a later release.
+        job is lost, Undecodable for a broken row, and UnknownStatus for a status of a later release.
         """
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:

@@ -82,7 +82,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{attempt}",
         ("stepType", "cause"),
-        "Attempts that timed out, by cause: ACK_TIMEOUT, LEASE_EXPIRED or TIME_EXCEEDED",
+        "Attempts that timed out (ACK_TIMEOUT, LEASE_EXPIRED), and steps that ended by a total time (TIME_EXCEEDED)",
     ),
     Metric(
         "dispatch_lag_seconds",

@@ -22,7 +22,7 @@ _MOVE_PAGE = 50
 async def read_history(context: Context, job_id: str) -> tuple[Record, list[Event]]:
     """Returns the rows, and the events up to the head in the rows, also for an archived job.
 
-    Race history: later events are left out. Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable.
+    Race history: later events are left out. Raises the errors of `read_job`.
     """
     record, archived = await read_job(context, job_id)
     if archived is not None:
@@ -40,7 +40,7 @@ async def read_history(context: Context, job_id: str) -> tuple[Record, list[Even
 async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob | None]:
     """Returns the job with its steps, and for an archived job the rest of its bundle.
 
-    Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable.
+    Raises JobNotFound, ArchiveGone, ArchiveInvalid, DataLost, Undecodable, UnknownStatus, LedgerUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is not None:
@@ -64,8 +64,8 @@ async def find_job(context: Context, job_id: str) -> Job | None:
 
 
 async def last_transition(context: Context, record: Record, events: Sequence[Event] | None = None) -> Event | None:
-    """Returns the newest event that changed the job's state, or None if there is no such event. `events`: all events of
-    an archived job.
+    """Returns the newest event that used rows of the transition tables, or the creation. Returns None if there is no
+    such event. `events`: all events of an archived job.
 
     Race history: events after `record` was read are left out. Raises LedgerUnavailable.
     """

@@ -137,7 +137,7 @@ def diff(
     and duration of a job, with the app's default settings.
 
     The exit code is 1 if NEW refuses requests that OLD accepts, or has other
-    steps under the same version.
+    steps or payload schemas under the same version.
     """
     difference = compare(_definition(session, old), _definition(session, new))
     if session.for_people:
