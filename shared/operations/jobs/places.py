@@ -72,7 +72,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
                             context, job.tenant, job.job_id, step, due_at, candidate=candidate
                         )
                 except QuotasUnknown:
-                    # a call, or the sweeper, continues once its dependencies have ended
+                    # a call, or the sweeper, continues once the quotas and counts are known
                     return stored
                 await notify(context, orchestrations, job.tenant, entered)
         again = await context.ledger.read(job.job_id)
