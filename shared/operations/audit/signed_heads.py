@@ -95,7 +95,7 @@ async def _begin(context: Context, tenant: str, since: datetime | None, until: d
     # the heads of one day are deleted together
     retained = day_of(now - timedelta(days=context.settings.change_log_days)) + timedelta(days=1)
     begins = max(begins, datetime.combine(retained, time(), UTC))
-    if since is not None and since < begins:
+    if (since is not None and since < begins) or (until is not None and until <= begins):
         raise HeadsMissing(begins)
     since = since if since is not None else begins
     if until is not None and until > newest:

@@ -106,6 +106,7 @@ def test_a_redrive_of_a_failed_job_comes_after_a_repair(status: str, last: str) 
         ("FAILED_FINAL", {}, "lucius job redrive job_1"),
         ("FAILED_FINAL", {"redriven_by": "job_2"}, "lucius job show job_2"),
         ("FAILED_FINAL", {"archived_at": "2026-01-27T10:02:00Z"}, "lucius job replay job_1 --reason TEXT"),
+        ("CANCELLED", {"error_code": "WITHDRAWN"}, "lucius submit DOCUMENT --protocol OCR_EMBEDDING_SIS"),
         ("PAUSED", {}, "lucius job resume job_1"),
         ("IN_PROGRESS", {}, "lucius job watch job_1"),
     ],

@@ -132,9 +132,10 @@ async def test_a_window_must_be_over_and_have_heads(audited: Audited) -> None:
     with pytest.raises(HeadsIncomplete) as early:
         await pages(audited, until=now)
     assert early.value.headers["Retry-After"] == str(int(SETTLED.total_seconds()))
-    with pytest.raises(HeadsMissing) as before:
-        await pages(audited, since=begins - timedelta(days=1))
-    assert before.value.members["earliest"] == begins.isoformat().replace("+00:00", "Z")
+    for window in ({"since": begins - timedelta(days=1)}, {"until": begins - timedelta(days=1)}):
+        with pytest.raises(HeadsMissing) as before:
+            await pages(audited, **window)
+        assert before.value.members["earliest"] == begins.isoformat().replace("+00:00", "Z")
     [page] = await pages(audited, since=begins, until=now - SETTLED)
     assert (page["since"], page["until"]) == tuple(
         each.isoformat().replace("+00:00", "Z") for each in (begins, now - SETTLED)

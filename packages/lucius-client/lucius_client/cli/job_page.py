@@ -62,6 +62,9 @@ def next_command(job: Json) -> str:
         return f"lucius job show {job['redriven_by']}"
     if job.get("archived_at") and job["status"] != "SUCCEEDED":
         return f"lucius job replay {job['jobId']} --reason TEXT"
+    if job.get("error_code") == "WITHDRAWN":
+        # no job was created that a redrive could continue
+        return f"lucius submit DOCUMENT --protocol {job['request_type']}"
     return _NEXT.get(job["status"], "lucius job watch {jobId}").format(jobId=job["jobId"])
 
 
