@@ -214,11 +214,11 @@ class BodyTooLarge(Refused, status=413):
 
 
 class LimitReached(Refused, status=429):
-    """The limit in `limit` is reached; retry after `Retry-After`."""
+    """The limit in `limit` is reached, or its quota is held or throttled; retry after `Retry-After`."""
 
     def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
         super().__init__(f"limit reached: {detail}; repeat the request after {retry_after_s} s")
-        #: name of a setting, kind of a quota, or `max_staged`
+        #: name of a setting, or `max_staged`
         self.limit = limit
         self.headers = {"Retry-After": str(retry_after_s)}
         self.members = {"limit": limit}

@@ -217,28 +217,29 @@ class Settings(AccessSettings, StoreSettings):
     max_inflight_per_tenant: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_PER_TENANT",
         form.optional(form.whole_number),
-        help="Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting. Default: unlimited",
+        help="Maximum active jobs of a tenant. Limits of the tenant's own quota, or for every tenant, override this "
+        "setting. Default: unlimited",
         tuning=True,
     )
     overflow: str = setting(
         "LUCIUS_OVERFLOW",
         form.choice("reject", "stage"),
         "reject",
-        help="Response to a request over a limit of the settings. `reject`: the request returns 429. `stage`: the "
-        "request returns 202, and the job waits",
+        help="Response to a request while a limit of the settings is reached, or while its quota is held or throttled. "
+        "`reject`: the request returns 429. `stage`: the request returns 202, and the job waits",
         tuning=True,
     )
     max_inflight: int | None = setting(
         "LUCIUS_MAX_INFLIGHT",
         form.optional(form.whole_number),
-        help="Maximum active jobs of all tenants together. A limit of `lucius quota` overrides this setting",
+        help="Maximum active jobs of all tenants together. Limits of the quota `platform` override this setting",
         tuning=True,
     )
     max_inflight_burst: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_BURST",
         form.optional(form.whole_number),
-        help="Maximum active jobs in mode BURST, of all tenants together. A limit of `lucius quota` overrides this "
-        "setting",
+        help="Maximum active jobs in mode BURST, of all tenants together. Limits of the quota `mode:BURST` override "
+        "this setting",
         tuning=True,
     )
     sweep_schedule: str = setting(

@@ -1,8 +1,9 @@
 """The queue `lucius-admission`. Each message is a call, which starts one of five actions.
 
 A call checks a tenant's admission state when a quota opens by time or more jobs can start. Or the call checks a job
-that waited for other jobs (R51), or a breaker that opened (R63). Or the call allocates a quota over all tenants (R54),
-or works on a bulk operation (R65). A repeated call costs one check, and the sweeper replaces a lost call.
+that waited for other jobs or was stored without a count (R51), or a breaker that opened (R63). Or the call allocates a
+quota over all tenants (R54), or works on a bulk operation (R65). A repeated call costs one check, and the sweeper
+replaces a lost call.
 """
 
 from __future__ import annotations

@@ -101,8 +101,8 @@ change_route = partial(
     "With `type`, `source` or `name` the response has only that quota, with its `id` and `etag`, even if the quota has "
     "no settings.\n\n"
     "All-tenants callers who name no tenant get the quotas over all tenants, then the limits for every tenant. The "
-    "quotas of each tenant with settings or waiting jobs follow. `limit` then counts tenants, at most "
-    f"{_MAX_TENANTS} per page.",
+    "quotas of each tenant with own settings follow. A tenant without own settings is not listed, even if its jobs "
+    f"wait. `limit` then counts tenants, at most {_MAX_TENANTS} per page.",
     parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
@@ -194,8 +194,8 @@ async def _delete(request: Request) -> func.HttpResponse:
     function="quotas_waiting",
     path="v1/quotas/{gate}/waiting",
     summary="List jobs waiting for a quota",
-    description="Lists the waiting jobs in the order of admission. For a quota over all tenants, an allocation can "
-    "change the order between tenants.",
+    description="Lists the waiting jobs in the order of admission. For a quota over all tenants, lists only jobs of "
+    "tenants in `shares` of the quota, and an allocation can change the order between tenants.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: WaitingPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),

@@ -140,18 +140,21 @@ class Quota(Response):
     """State of the circuit breaker. Null for limits for every tenant, or if the limits in effect have no circuit
     breaker."""
     active: int | None
-    """Number of active jobs that the caller can see. Null for limits for every tenant, and for a service or lane."""
+    """Number of active jobs that the caller can see. For a quota over all tenants, the sum of `shares`. Null for limits
+    for every tenant, and for a service or lane."""
     staged: int | None
     """Number of waiting jobs. Null in the same cases as `active`. A tenant's quota counts all accepted jobs that have
-    not started. Other quotas count the jobs in their waiting queues."""
+    not started. Other quotas count the jobs in their waiting queues. For a quota over all tenants, the sum of
+    `shares`."""
     tokens: int | None
     """Number of starts that the rate allows now. Null for tenant `*`, or if no rate is in effect."""
     next_start_at: Instant | None
     """Time when the rate allows the next start. Null for tenant `*`, if a job can start now, or if no rate is in
     effect."""
     shares: list[QuotaShare] | None
-    """Share of each tenant with jobs or, for a caller of one tenant, the share of this tenant. Null for a tenant's
-    quota, for limits for every tenant, and for a service or lane."""
+    """Share of each tenant of the last allocation, and of each tenant that requested slots since. A caller of one
+    tenant gets the share of this tenant only. Null for a tenant's quota, for limits for every tenant, and for a service
+    or lane."""
     oldest_wait_at: Instant | None
     """Creation time of the first job in the waiting queue. Null if no job waits."""
     links: QuotaLinks
@@ -260,6 +263,8 @@ def quota(
     """Makes the quota's state. `oldest` is the first job of the quota's waiting queues."""
     gate, of_all = state.gate, state.gate.tenant == EVERY
     rule = directory.find_rule(state)
+    # the published state of a quota over all tenants has the limits of the settings
+    own = state.rule if state.rule is not None and state.rule.setting is None else None
     credit = rate.accrue(state, rule, now).credit if rate.find_rate(state, rule, now) is not None else None
     path = f"/v1/quotas/{gate.id}"
     staged = admission.staged if gate.kind is GateKind.TENANT else count_waiting(admission, gate)
@@ -271,9 +276,9 @@ def quota(
         tenant=gate.tenant,
         name=gate.display_name if gate.kind in OVER_ALL else None,
         etag=etag_of(state),
-        rule=_rule(state.rule),
+        rule=_rule(own),
         in_force=_rule(rule),
-        ruled_by=_ruled_by(state, rule),
+        ruled_by=_ruled_by(own, rule),
         hold=QuotaHold.of(hold) if hold is not None else None,
         throttle=QuotaThrottle.of(throttle) if throttle is not None else None,
         breaker=_breaker(state.breaker, rule, now) if not of_all or gate.kind is GateKind.PLATFORM_TYPE else None,
@@ -358,7 +363,7 @@ def _breaker(breaker: Breaker | None, rule: Rule | None, now: datetime) -> Quota
     return QuotaBreaker.of(found, state=found.state.value, allow=allow)
 
 
-def _ruled_by(state: GateState, rule: Rule | None) -> str | None:
+def _ruled_by(own: Rule | None, rule: Rule | None) -> str | None:
     if rule is None:
         return None
-    return "own" if state.rule is not None else rule.setting or EVERY
+    return "own" if own is not None else rule.setting or EVERY

@@ -121,7 +121,7 @@ class Problem(Response):
     known: list[str] | None = None
     """PROTOCOL_UNKNOWN only. Available job types."""
     limit: str | None = None
-    """LIMIT_REACHED only. Reached limit: name of a setting, kind of a quota, or `max_staged`."""
+    """LIMIT_REACHED only. Reached limit: name of a setting, or `max_staged`."""
     living: int | None = None
     """TENANT_LIVE only. Number of jobs that have not ended, at most 1,000."""
     reason: str | None = None

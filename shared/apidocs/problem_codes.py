@@ -63,8 +63,8 @@ class ProblemCode(StrEnum):
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
         409,
-        "A dependency of the job no longer exists, or did not succeed and was not redriven. First redrive the "
-        "dependency that `detail` names. If it no longer exists, redrive the job with `ignoreDependencies`.",
+        "A dependency of the job, or the last redrive of the dependency, did not succeed or no longer exists. First "
+        "redrive the job that `detail` names. If that job no longer exists, redrive with `ignoreDependencies`.",
     )
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",

@@ -56,7 +56,7 @@ class AdmissionWrite:
 class DirectoryRows:
     """The stored rows of the directory of quotas, of one group or of all."""
 
-    #: tenants with quotas that an operator set, and the time since which they have them
+    #: tenants with quotas of their own, and the time since which they have them
     tenants: dict[str, datetime] = field(default_factory=dict)
     #: rules for every tenant, and the time since which each exists
     defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = field(default_factory=dict)

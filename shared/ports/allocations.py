@@ -21,7 +21,7 @@ class StoredAllocationRecord:
 
 @dataclass(frozen=True)
 class Ask:
-    """A tenant that waits to join an allocation record, with the token of its row."""
+    """A tenant's request for more of a quota, with the token of its row."""
 
     tenant: str
     etag: str

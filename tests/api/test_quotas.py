@@ -320,3 +320,12 @@ def test_a_quota_over_all_tenants_shows_each_tenants_share() -> None:
     part = TenantPart("tenant_a", slots=3, active=2, waiting=1, oldest=None)
     shown = quota_over_all(Directory(), GateState(gate=found, rule=Rule(max_active=5)), at, [part], shows_reasons=True)
     assert shown.shares == [QuotaShare(tenant="tenant_a", keep=3, active=2, waiting=1)]
+
+
+def test_a_limit_of_the_settings_is_no_limit_of_the_quotas_own() -> None:
+    found, at = Gate(GateKind.PLATFORM, EVERY), datetime(2026, 1, 27, tzinfo=UTC)
+    state = GateState(gate=found, rule=Rule(max_active=5, setting="LUCIUS_MAX_INFLIGHT"))
+    shown = quota_over_all(Directory(over_all={found.id: state}), state, at, [], shows_reasons=True)
+    assert (shown.rule, shown.ruled_by) == (None, "LUCIUS_MAX_INFLIGHT")
+    assert shown.in_force is not None
+    assert shown.in_force.max_active == 5

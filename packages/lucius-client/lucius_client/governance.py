@@ -125,8 +125,8 @@ class Governance(ABC):
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Quota]:
         """Lists the quotas of a tenant. The tenant's own quota comes first.
 
-        If `tenant` is None, lists the quotas of the token's tenant. For callers who see all tenants, None means all
-        tenants.
+        If `tenant` is None, lists the quotas of the token's tenant. For callers who see all tenants, None means the
+        quotas over all tenants, and those of each tenant with own settings.
         """
         return self._iterate(series.quotas(tenant, limit, self._retries))
 

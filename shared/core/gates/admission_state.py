@@ -197,8 +197,8 @@ class AdmissionState:
     def count_used(self, gate: Gate) -> int:
         """Returns the number of jobs that use slots of the tenant's share.
 
-        After the breaker opened, only jobs admitted since then are counted. Earlier jobs continue and do not use the
-        slots of a half-open breaker.
+        After the breaker opened or was reset, only jobs admitted since then are counted. Earlier jobs continue
+        and do not use the slots of a half-open breaker.
         """
         breaker = self.share(gate).breaker
         return breaker.active if breaker.since else self.count_active(gate)

@@ -246,7 +246,7 @@ def apply_change(
 
 
 def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
-    """Returns `True` if the state of a quota of a job type or source can be deleted.
+    """Returns `True` if the quota's state can be deleted. The state of a tenant's own quota stays.
 
     The state stays while a default rate for every tenant counts its credit. The state also stays if the breaker has an
     epoch, because active jobs can have that epoch.

@@ -32,7 +32,7 @@ class Demand:
     """A tenant's active jobs, requested starts, share and weight at one quota, as an allocation reads them."""
 
     tenant: str
-    #: active jobs that use slots of its share; once a breaker has opened, only those of its epoch
+    #: active jobs that use slots of its share; once a breaker has opened or was reset, only those of its epoch
     active: int
     #: number of waiting jobs that can start when this quota admits them, up to `MAX_REQUESTED`
     requested: int

@@ -64,7 +64,7 @@ class Place:
     #: number of its waiting queue; None if it does not wait
     queue: int | None = None
     candidate: Candidate
-    #: last epoch of its type's breakers at its admission; 0: no breaker has ever opened
+    #: last epoch of its type's breakers at its admission; 0: no breaker had opened or been reset
     breaker_epoch: int = 0
     #: number of dependencies whose end is not counted yet
     dependencies_left: int = 0

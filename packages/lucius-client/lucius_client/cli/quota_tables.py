@@ -80,7 +80,7 @@ _STARTS = {
     "HELD": "when resumed",
     "FULL": "after a job ends",
     "RATE": "when the rate allows",
-    "BREAKER": "after jobs succeed",
+    "BREAKER": "when the breaker allows",
     "LINE": "after earlier jobs",
 }
 

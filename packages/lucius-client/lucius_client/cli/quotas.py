@@ -73,7 +73,10 @@ def list_(
     ] = None,
     limit: Limit = 100,
 ) -> None:
-    """List quotas of a tenant or of all tenants."""
+    """List quotas of a tenant or of all tenants.
+
+    The list of all tenants omits tenants without own limits, holds and throttles.
+    """
     _show(session, list(session.client.quotas(tenant=tenant, limit=limit)))
 
 
