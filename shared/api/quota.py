@@ -144,8 +144,8 @@ class Quota(Response):
     for every tenant, and for a service or lane."""
     staged: int | None
     """Number of waiting jobs. Null in the same cases as `active`. A tenant's quota counts all accepted jobs that have
-    not started. Other quotas count the jobs in their waiting queues. For a quota over all tenants, the sum of
-    `shares`."""
+    not started. Other quotas count the jobs in their waiting queues, and a quota over all tenants only those of tenants
+    in `shares`."""
     tokens: int | None
     """Number of starts that the rate allows now. Null for tenant `*`, or if no rate is in effect."""
     next_start_at: Instant | None

@@ -55,6 +55,8 @@ def _starts_after(verdict: GateVerdict) -> str:
         granted = "slot" if reason is BlockReason.FULL else "start"
         own_end = "a job of its tenant ends, or after " if reason is BlockReason.FULL else ""
         return f"{own_end}the next allocation among tenants grants its tenant a {granted}"
+    if reason is BlockReason.FULL and verdict.allowed is not None:
+        return "an emergency of this quota ends"
     return _STARTS_AFTER[reason]
 
 
@@ -65,6 +67,8 @@ def _cause(verdict: GateVerdict) -> str:
             return _breaker(verdict)
         case BlockReason.HELD:
             return f"{quota}, which is held{_hold(verdict.hold, names_actor=verdict.gate.kind not in OVER_ALL)}"
+        case BlockReason.FULL if verdict.allowed is not None:
+            return f"{quota}, which has its maximum of active emergencies ({verdict.allowed})"
         case BlockReason.FULL:
             limit = verdict.rule.max_active if verdict.rule is not None else None
             return f"{quota}, which has its maximum of active jobs" + (f" ({limit})" if limit else "")

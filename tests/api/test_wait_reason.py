@@ -50,6 +50,12 @@ SLOT = "after a job of its tenant ends, or after the next allocation among tenan
             "after a job of this quota ends",
         ),
         (
+            GateVerdict(TENANT, BlockReason.FULL, rule=Rule(max_active=2, emergency_max_active=1), allowed=1),
+            None,
+            "the quota of tenant acme, which has its maximum of active emergencies (1)",
+            "after an emergency of this quota ends",
+        ),
+        (
             GateVerdict(PLATFORM, BlockReason.FULL, rule=Rule(max_active=2)),
             None,
             "the quota of platform, which has its maximum of active jobs (2)",

@@ -93,7 +93,8 @@ class GateVerdict:
     #: time at which the quota opens by itself; None if a resume, the end of a job or an allocation must open it
     opens_at: datetime | None = None
     rule: Rule | None = None
-    #: limit of a breaker: maximum number of active jobs; 0 if the breaker is open; None if the allocation decides
+    #: limit of a breaker: maximum number of active jobs; 0 if the breaker is open; None if the allocation decides. At a
+    #: full quota: maximum number of active emergencies; None if `max_active` of the quota stops the job
     allowed: int | None = None
     #: the hold that stops the job, if any
     hold: Hold | None = None
@@ -253,7 +254,7 @@ def _evaluate(
             and rule is not None
             and admission.emergencies >= (rule.emergency_max_active or 0)
         ):
-            return GateVerdict(gate, BlockReason.FULL, None, rule)
+            return GateVerdict(gate, BlockReason.FULL, None, rule, rule.emergency_max_active)
         return GateVerdict(gate, rule=rule)
     if rule is not None and rule.max_active is not None and admission.count_active(gate) >= rule.max_active:
         return GateVerdict(gate, BlockReason.FULL, None, rule)

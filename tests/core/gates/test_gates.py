@@ -147,8 +147,8 @@ def test_the_reason_of_an_emergency_is_that_of_an_ordinary_job_without_a_number_
     for seq, rule in enumerate((Rule(max_active=2, emergency_max_active=1), Rule(max_active=2)), start=2):
         tenant.sets(GateState(gate=TENANT, rule=rule, rule_seq=seq))
         found = find_position(tenant.admission, tenant.directory, waiting, 1, tenant.now)
-        reasons.append(found.stopped_by.blocked_by)
-    assert reasons == [BlockReason.FULL, BlockReason.LINE]
+        reasons.append((found.stopped_by.blocked_by, found.stopped_by.allowed))
+    assert reasons == [(BlockReason.FULL, 1), (BlockReason.LINE, None)]
 
 
 @pytest.mark.parametrize(
