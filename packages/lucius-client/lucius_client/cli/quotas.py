@@ -67,8 +67,8 @@ def list_(
     tenant: Annotated[
         str | None,
         tenant_option(
-            "The tenant. `*` selects the limits for every tenant. Default: the tenant of the login, or of a token "
-            "for one tenant, else all tenants."
+            "The tenant. `*` selects the quotas over all tenants and the limits for every tenant. Default: the tenant "
+            "of the login, or of a token for one tenant, else all tenants."
         ),
     ] = None,
     limit: Limit = 100,
@@ -233,7 +233,7 @@ def resume(
     tenant set.
 
     Steps that wait for a dispatch limit (`--gate service:S` or `--gate lane:N`)
-    continue at their next check, at most five minutes later. `lucius job
+    continue at their next check, at most 5.5 minutes later. `lucius job
     explain` shows the time of the check.
     """
     _changed(session, session.client.resume_gate(**_names(tenant, type_, source, gate), reason=reason).plain())
