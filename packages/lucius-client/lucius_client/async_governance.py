@@ -125,8 +125,8 @@ class AsyncGovernance(ABC):
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
         """Lists the quotas of a tenant. The tenant's own quota comes first.
 
-        If `tenant` is None, lists the quotas of the token's tenant. For callers who see all tenants, None means all
-        tenants.
+        If `tenant` is None, lists the quotas of the token's tenant. For callers who see all tenants, None means the
+        quotas over all tenants, and those of each tenant with own settings.
         """
         return self._iterate(series.quotas(tenant, limit, self._retries))
 
@@ -224,7 +224,9 @@ class AsyncGovernance(ABC):
         return await self._call(quota_calls.limit("resume", **members))
 
     def waiting(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[WaitingJob]:
-        """Lists the jobs that wait for a quota, in order, at most the first 1,000."""
+        """Lists the jobs that wait for a quota, in order, at most the first 1,000. For a quota over all tenants, lists
+        only jobs of tenants in `quota.shares`.
+        """
         return self._iterate(series.waiting(quota, limit, self._retries))
 
     def quota_log(self, quota: Quota, *, limit: int | None = None) -> AsyncIterator[QuotaLogEntry]:

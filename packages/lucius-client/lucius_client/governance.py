@@ -224,7 +224,9 @@ class Governance(ABC):
         return self._call(quota_calls.limit("resume", **members))
 
     def waiting(self, quota: Quota, *, limit: int | None = None) -> Iterator[WaitingJob]:
-        """Lists the jobs that wait for a quota, in order, at most the first 1,000."""
+        """Lists the jobs that wait for a quota, in order, at most the first 1,000. For a quota over all tenants, lists
+        only jobs of tenants in `quota.shares`.
+        """
         return self._iterate(series.waiting(quota, limit, self._retries))
 
     def quota_log(self, quota: Quota, *, limit: int | None = None) -> Iterator[QuotaLogEntry]:

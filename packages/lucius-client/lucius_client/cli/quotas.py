@@ -255,7 +255,11 @@ def waiting(
     gate: Gate = None,
     limit: Limit = 50,
 ) -> None:
-    """List jobs waiting for a quota, in order of admission."""
+    """List jobs waiting for a quota, in order of admission.
+
+    For a quota over all tenants, the list has only jobs of tenants that have
+    slots or requested slots.
+    """
     known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.waiting(known, limit=limit)]
     session.show(WAITING, rows)
