@@ -51,7 +51,7 @@ export function BulkBar({ filter, text, marked, jobs, more, onDone }) {
     <span>${all ? `All matching jobs (${jobs.length}${more ? "+" : ""})` : html`<b class="tabular">${marked.size}</b> selected`}</span>
     ${Object.entries(ACTIONS).map(([name, [verb]]) => html`<button key=${name} class="button small" onClick=${() => (setReady(!all), setAction(name))}>${verb}</button>`)}
     ${bulk && html`<${Progress} bulk=${bulk} onDone=${onDone} />`}
-    ${outcome && html`<span role="status" title=${outcome.refused.join("\n")}>${outcome.done} of ${outcome.total} jobs done${outcome.refused.length > 0 ? `, ${outcome.refused.length} refused` : ""}</span>`}
+    ${outcome && html`<span role="status" title=${outcome.refused.join("\n")}>${outcome.done} of ${outcome.total} jobs done${outcome.refused.length > 0 ? `, ${outcome.refused.length} with an error` : ""}</span>`}
     ${action && html`<${ActionDialog} title=${`${ACTIONS[action][0]} ${all ? "all matching jobs" : `${marked.size} ${marked.size === 1 ? "job" : "jobs"}`}`} verb=${ACTIONS[action][0]} danger=${action === "cancel"}
       reason="required" ready=${ready} action=${run} onClose=${() => setAction(null)}>
       ${all ? html`<${Preview} body=${body} onReady=${setReady} /><${CopyButton} small text=${curlOf(createBulk, { ...body, reason: "REASON" })}>Copy as curl<//>`

@@ -1,4 +1,4 @@
-// "Copy as lucius command": every command that the page copies. A test passes their arguments to the CLI.
+// The commands of "Copy as lucius command". A test passes their arguments to the CLI.
 import { BASE } from "../api.js";
 import { shell } from "./copy.js";
 

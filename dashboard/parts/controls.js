@@ -1,4 +1,4 @@
-// The actions on one job that its state and the caller's scopes allow.
+// The actions on one job that the page offers for its state and the caller's scopes.
 import { html, useState } from "./html.js";
 import { admitJob, cancelJob, changePriority, pauseJob, redriveJob, replayJob, resumeJob } from "../api.js";
 import { CopyButton, curlOf } from "./copy.js";
@@ -12,8 +12,8 @@ const ACTIONS = [
   { name: "pause", verb: "Pause", states: RUNNING, send: pauseJob, text: "The job starts no further attempt. Attempts in flight finish." },
   { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues with its next attempt or step. A job that has not started waits for its quotas or other jobs again." },
   { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, even if a quota of the job is held, has reached a limit, or has an open circuit breaker." },
-  { name: "priority", verb: "Priority", states: ["THROTTLED"], send: changePriority, reason: "required", text: "The job gets a new position in its waiting queue." },
-  { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps." },
+  { name: "priority", verb: "Priority", states: ["THROTTLED"], send: changePriority, reason: "required", text: "The job moves to the position of its new priority in the waiting queue." },
+  { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps. If all steps succeeded, the new job runs the last step again." },
   { name: "replay", verb: "Replay", states: ["SUCCEEDED", "FAILED_FINAL", "CANCELLED"], send: replayJob, reason: "required", text: "A new job runs every step again. The output of the new job stays in the workspace." },
   { name: "cancel", verb: "Cancel", states: [...WAITING, ...RUNNING, "PAUSED", "PAUSING"], send: cancelJob, danger: true, text: "The job ends as CANCELLED after its attempts in flight have ended." },
 ];

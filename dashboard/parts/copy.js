@@ -1,4 +1,4 @@
-// "Copy as curl" and "Copy as lucius command", with which a script reads the same data as the page.
+// "Copy as curl" and "Copy as lucius command", with which a script reads the data of the page, or does its action.
 import { html, useState } from "./html.js";
 import { token } from "./session.js";
 
@@ -22,7 +22,7 @@ export function CopyButton({ text, children, small = false }) {
       await navigator.clipboard.writeText(text);
       setDone("Copied");
     } catch {
-      setDone("Could not copy; allow clipboard access");
+      setDone("Could not copy; allow clipboard access, or use https");
     }
     setTimeout(() => setDone(""), 1500);
   };

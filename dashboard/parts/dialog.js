@@ -27,7 +27,7 @@ export function ActionDialog({ title, children, verb, danger = false, reason = "
         <input value=${text} onInput=${(event) => setText(event.target.value)} maxlength="500" autofocus placeholder="Recorded with the action" required=${reason === "required"} /></label>`}
       ${state.error && html`<${ErrorState} error=${state.error} compact />`}
       <div class="dialog-buttons">
-        <button type="button" class="button quiet" onClick=${() => dialog.current.close()}>Close without changes</button>
+        <button type="button" class="button quiet" onClick=${() => dialog.current.close()}>Close</button>
         <button class=${`button ${danger ? "danger" : "primary"}`} disabled=${state.busy || missing || !ready}>${state.busy ? "Working…" : verb}</button>
       </div>
     </form>

@@ -1,4 +1,4 @@
-// The filter box: `status=FAILED_FINAL label=batch:one since=2h`, the parameters of `GET /v1/jobs` and of `lucius job list`.
+// The filter box, for example `status=FAILED_FINAL since=2h`: the filter parameters of `GET /v1/jobs`, except the tenant.
 import { html, useEffect, useId, useRef, useState } from "./html.js";
 import { JOB_STATES } from "./state.js";
 

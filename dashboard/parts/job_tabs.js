@@ -1,4 +1,4 @@
-// The tabs of a job besides its timeline: events, steps, request, audit.
+// The tabs of a job besides its timeline and its run: events, steps, request, audit.
 import { Fragment, html, useState } from "./html.js";
 import { getAudit } from "../api.js";
 import * as commands from "./commands.js";
@@ -34,7 +34,7 @@ export function Events({ events }) {
 }
 
 export const Steps = ({ job, receipt }) => html`<div class="cards">${job.steps.map((step) => {
-  const spent = receipt.steps.find((each) => each.stepId === step.stepId);
+  const spent = receipt?.steps.find((each) => each.stepId === step.stepId);
   return html`<article key=${step.stepId} class="card">
     <header><h2>${step.stepId}</h2><${State} status=${step.status} /></header>
     <${Facts} facts=${[
@@ -89,9 +89,9 @@ export function Audit({ jobId }) {
     setTimeout(() => URL.revokeObjectURL(anchor.href), 1000);
   };
   return html`<div class="cards"><article class="card">
-    <header><h2><span class=${`state ${proof.ok ? "good" : "bad"}`}><${Shape} color=${proof.ok ? "good" : "bad"} />${proof.ok ? "Complete hash chain" : "Broken hash chain"}</span></h2></header>
+    <header><h2><span class=${`state ${proof.ok ? "good" : "bad"}`}><${Shape} color=${proof.ok ? "good" : "bad"} />${proof.ok ? "Complete hash chain" : "Invalid audit bundle"}</span></h2></header>
     <p>${proof.text}</p>
-    <p class="muted">This browser computed the digest of the bundle and compared the hashes between events. To recompute the hash of each event, run the lucius command.</p>
+    <p class="muted">This browser checks the digest of the bundle, then compares the hashes between events. To recompute the hash of each event, run the lucius command.</p>
     <div class="buttons"><button class="button primary" onClick=${save}>Download the bundle</button>
       <${CopyButton} text=${commands.audit(jobId)}>Copy as lucius command<//></div>
     <${Facts} facts=${[["Digest", html`<span class="mono small break">${bundle.digest}</span>`], ["Created", exact(bundle.taken_at)], ["Format", bundle.format], ["Events", bundle.events.length]]} />

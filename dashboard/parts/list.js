@@ -1,11 +1,11 @@
-// A list of any length. Only the rows in view are in the document (@tanstack/virtual-core).
+// A list of any length. Only the rows in and near the view are in the document (@tanstack/virtual-core).
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
 import { html, useLayoutEffect, useRef, useState } from "./html.js";
 
 /** Matches a phone, whose rows have three lines. */
 const narrow = matchMedia("(max-width: 720px)");
 
-/** Draws each item with `row(item, index)`. Calls `onEnd` when the last rows come into view. */
+/** Draws each item with `row(item, index)`. Calls `onEnd` when one of the last 20 rows comes into view. */
 export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd, label, header, selected = -1 }) {
   const scroller = useRef(null);
   const [, redraw] = useState(0);

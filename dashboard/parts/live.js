@@ -3,8 +3,8 @@ import { effect, signal } from "./html.js";
 import { refuse, token } from "./session.js";
 import { streamEvents } from "../api.js";
 
-/** State of the updates. "live": from a stream. "polling": on a timer. "ended": the job no longer changes. "reconnecting": after an
- * error of the stream. "paused": the tab is hidden. */
+/** State of the updates. "live": from a stream. "polling": on a timer. "ended": the job no longer changes. "reconnecting": before
+ * the first response of a stream, and after an error. "paused": the tab is hidden. */
 export const connection = signal("polling");
 
 export const visible = signal(document.visibilityState !== "hidden");

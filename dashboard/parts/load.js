@@ -1,4 +1,4 @@
-// Data of a view. The page loads the data when it shows the view, when the key changes, on a timer, or on demand.
+// Data of a view. The page loads the data when the view opens or its tab becomes visible, when the key changes, on a timer, or on demand.
 import { html, useCallback, useEffect, useRef, useState } from "./html.js";
 import { visible } from "./live.js";
 
@@ -38,9 +38,10 @@ export function useLoad(load, key, { every = 0 } = {}) {
 function words(error) {
   const later = error.retryAfter === null ? "Retry later." : `Retry in ${error.retryAfter} seconds.`;
   const known = {
-    0: ["No connection", "Check that the app runs, then press Retry."],
+    0: ["No connection", "Check that the app runs, then retry."],
+    VIEW: ["View not loaded", "Press Retry to reload the page."],
     401: ["Sign in to see this page", "The app needs a valid access token."],
-    403: ["Your token does not allow this request", "Request the missing scope from an operator, or choose another tenant."],
+    403: ["Your token does not allow this request", "Request the missing scope or role from an administrator, or choose another tenant."],
     404: ["Not found", "The item does not exist, was deleted after its retention, or belongs to another tenant. A code that ends in _OFF names a disabled feature."],
     429: ["Limit reached", later],
     503: ["Temporarily unavailable", `The app or one of its dependencies is busy or unavailable. ${later}`],

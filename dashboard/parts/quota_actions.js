@@ -10,6 +10,10 @@ import { may, operatesAll } from "./session.js";
 export const isDispatchLimit = (quota) => ["service", "lane"].includes(quota.kind);
 
 const LIMITS = { max_active: "Maximum active jobs", max_per_hour: "Rate in starts per hour" };
+/** Limits of a dispatch limit, which has no rate. */
+const DISPATCH_LIMITS = { max_active: "Maximum directives in flight" };
+/** Maximum number of jobs that a preview counts. */
+const COUNTED = 1000;
 
 /** Shows the effect of a change of limits, from a dry run. */
 function Preview({ keys, change, headers, onReady }) {
@@ -19,9 +23,9 @@ function Preview({ keys, change, headers, onReady }) {
   if (!found.data) return html`<${Skeleton} rows=${2} />`;
   const { changed, released, held_back: heldBack } = found.data;
   if (!changed) return html`<p class="muted">The quota has these limits already.</p>`;
-  if (typeof released !== "number") return html`<p class="muted">LUCIUS does not count the jobs that start with these limits.</p>`;
-  return html`<p class="big"><b class="tabular">${released}</b> waiting ${released === 1 ? "job starts" : "jobs start"} with these limits.</p>
-    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> ${heldBack === 1 ? "job continues" : "jobs continue"} to wait for this quota.</p>`}`;
+  if (typeof released !== "number") return html`<p class="muted">The preview has no number of starting jobs for these limits.</p>`;
+  return html`<p class="big"><b class="tabular">${released}${released === COUNTED ? " or more" : ""}</b> waiting ${released === 1 ? "job starts" : "jobs start"} with these limits.</p>
+    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}${heldBack === COUNTED ? " or more" : ""}</b> ${heldBack === 1 ? "job continues" : "jobs continue"} to wait for this quota.</p>`}`;
 }
 
 export function QuotaActions({ quota, keys, onDone }) {
@@ -35,7 +39,9 @@ export function QuotaActions({ quota, keys, onDone }) {
     setOpen(name);
   };
   const number = (value) => (value === "" ? null : Number(value));
-  const change = Object.fromEntries(Object.keys(LIMITS).map((name) => [name, number(values[name] ?? "")]));
+  const sends = isDispatchLimit(quota);
+  const labels = sends ? DISPATCH_LIMITS : LIMITS;
+  const change = Object.fromEntries(Object.keys(labels).map((name) => [name, number(values[name] ?? "")]));
   const given = Object.fromEntries(Object.entries(named).filter(([, value]) => value));
   const actions = {
     limits: ["Change limits", (reason) => [changeQuota, { ...keys, body: { ...change, reason } }]],
@@ -48,12 +54,11 @@ export function QuotaActions({ quota, keys, onDone }) {
   const headers = open === "limits" ? { "If-Match": quota.etag } : {};
   // limits for every tenant only set the limits of other quotas
   const defaults = quota.tenant === "*" && !quota.name;
-  const sends = isDispatchLimit(quota);
   // a tenant's own caller can hold, throttle and resume; other changes require an operator
   const own = ["hold", "throttle", "resume"];
   const offered = Object.keys(actions).filter((name) => (operatesAll.value || (quota.tenant !== "*" && own.includes(name))) && ({ hold: !quota.hold && !defaults, throttle: !defaults && !sends, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) }[name] ?? true));
   if (!may(changeQuota)) return null;
-  const input = (name) => html`<label class="field" key=${name}>${LIMITS[name]}<input type="number" min="0" value=${values[name]} placeholder="no limit" onInput=${(event) => setValues({ ...values, [name]: event.target.value })} /></label>`;
+  const input = (name) => html`<label class="field" key=${name}>${labels[name]}<input type="number" min="1" required=${open === "throttle"} value=${values[name]} placeholder=${open === "throttle" ? "" : "no limit"} onInput=${(event) => setValues({ ...values, [name]: event.target.value })} /></label>`;
   const run = async (reason) => {
     const [send, sent] = actions[open][1](reason);
     await send(sent, { headers });
@@ -62,11 +67,11 @@ export function QuotaActions({ quota, keys, onDone }) {
   return html`<div class="buttons">
     ${offered.map((name) => html`<button key=${name} class="button small" onClick=${() => start(name)}>${actions[name][0]}</button>`)}
     ${open && html`<${ActionDialog} title=${actions[open][0]} verb=${actions[open][0]} danger=${open === "hold"} reason="required" ready=${ready} action=${run} onClose=${() => setOpen(null)}>
-      ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
-      ${open === "hold" && html`<p>LUCIUS ${sends ? "sends no further step" : "admits no further job"} until a caller resumes the quota. Running ${sends ? "steps" : "jobs"} continue.</p>`}
+      ${open === "limits" && html`${Object.keys(labels).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
+      ${open === "hold" && html`<p>LUCIUS ${sends ? "starts no further attempt" : "admits no further job"} until a caller resumes the quota. ${sends ? "Attempts in flight" : "Running jobs"} continue.</p>`}
       ${open === "throttle" && input("max_per_hour")}
-      ${open === "resume" && html`<p>The hold and the throttle end. ${sends ? "Waiting steps check the limit again within about 5 minutes." : "LUCIUS then admits waiting jobs in the order of the waiting queue."}</p>`}
-      ${open === "reset" && html`<p>The breaker closes, and LUCIUS clears the counts of the breaker. LUCIUS then admits waiting jobs in the order of the waiting queue.</p>`}
+      ${open === "resume" && html`<p>The hold and the throttle end. ${sends ? "Waiting steps check the limit again within about 5 minutes." : "LUCIUS then admits waiting jobs within the limits, in the order of the waiting queue."}</p>`}
+      ${open === "reset" && html`<p>The breaker closes, and LUCIUS clears the counts of the breaker. LUCIUS then admits waiting jobs within the limits, in the order of the waiting queue.</p>`}
       <${CopyButton} small text=${curlOf(...actions[open][1]("REASON"), headers)}>Copy as curl<//>
     <//>`}
   </div>`;

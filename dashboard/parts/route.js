@@ -1,4 +1,4 @@
-// The URL has the complete state of the page, for example `#/jobs/{id}?tab=events&tenant=demo`.
+// The URL has the view with its parameters and the tenant, for example `#/jobs/{id}?tab=events&tenant=demo`.
 import { computed, signal } from "./html.js";
 
 function parse() {
@@ -9,7 +9,7 @@ function parse() {
 export const route = signal(parse());
 addEventListener("hashchange", () => (route.value = parse()));
 
-/** The tenant of the shown data, or "" for all tenants that the caller can see. Each link contains the tenant. */
+/** The tenant of the shown data, or "" for all tenants that the caller can see. `link` adds the tenant. */
 export const tenant = computed(() => route.value.query.get("tenant") ?? "");
 
 /** Returns the link to a path, with the selected tenant, without values that are null or "". */

@@ -61,7 +61,7 @@ function Log({ job, attempt }) {
   return html`<article class="card">
     <header><h2>Log</h2>${state && html`<span class=${`state ${log.complete ? "idle" : "active"}`}><${Shape} color=${log.complete ? "good" : "active"} />${state}</span>`}</header>
     ${log.error && html`<${ErrorState} error=${log.error} retry=${log.retry} compact />`}
-    ${log.cut && html`<p class="muted">The page shows the last ${SHOWN} characters. <code class="mono">lucius run logs</code> prints the whole log.</p>`}
+    ${log.cut && html`<p class="muted">The page shows the last ${SHOWN.toLocaleString("en")} characters. <code class="mono">lucius run logs</code> prints the whole log.</p>`}
     <pre class="mono log" role="log" tabindex="0" aria-label="Log of the run" ref=${box} onScroll=${onScroll}>${log.text || empty}</pre>
   </article>`;
 }

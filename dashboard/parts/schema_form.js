@@ -1,7 +1,7 @@
 // Fields of a form from a JSON Schema: texts, numbers, choices, switches and lists of texts. Other values are JSON.
 import { html } from "./html.js";
 
-/** Returns the value of a field's text, or undefined if the text is empty. Throws if the text is not JSON. */
+/** Returns the value of a field's text, or undefined if the text is empty. Throws if the schema needs JSON and the text is not JSON. */
 function read(schema, text) {
   if (text === "") return undefined;
   const type = [schema.type].flat().find((each) => each !== "null");

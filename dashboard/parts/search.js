@@ -1,4 +1,4 @@
-// The search of the header. An id or its first characters open the job. A key, a correlation id or a label filters the list.
+// The search of the header. An id or its first characters open the job. An idempotency key, a correlation id, a label or a filter lists jobs.
 import { html, useEffect, useRef, useState } from "./html.js";
 import { listJobs } from "../api.js";
 import { filterText, JOB_KEYS } from "./filter.js";
@@ -6,7 +6,7 @@ import { useKeys } from "./keys.js";
 import { go, route, tenant } from "./route.js";
 
 const WHOLE_ID = /^job_[0-9a-f]{32}$/;
-/** Matches the start of an id, as the command `lucius` does, with at least four characters after the `_`. The search covers the newest 1,000 jobs. */
+/** Matches the start of an id, with at least four characters after the `_`. The search covers the newest 1,000 jobs. */
 const FIRST_CHARACTERS = /^job_[0-9a-f]{4,31}$/;
 const MAX_JOBS = 1000;
 const MAX_NAMED = 4;
@@ -32,7 +32,7 @@ async function targetOf(text) {
   const pages = await Promise.all(names.map((name) => listJobs({ tenant_id: tenant.value, [name]: text, limit: 1 }).catch(none)));
   const name = names.find((_, index) => pages[index].jobs.length);
   if (name) return [["jobs"], { filter: filterText(name, text) }];
-  throw new Error(`No job has the id, idempotency key, correlation id or label “${text}”. Write a label as key:value.`);
+  throw new Error(`No job has the idempotency key, correlation id or label “${text}”. The search covers no archived jobs. Write a label as key:value, and an id as job_ with at least four more characters.`);
 }
 
 export function Search() {

@@ -3,10 +3,10 @@ import { computed, signal } from "./html.js";
 
 export const token = signal("");
 
-/** True after the app refused a request without a valid token. */
+/** True if the page shows the sign-in: after a 401 response, after a sign-out, and until a sign-in that the app requires. */
 export const refused = signal(false);
 
-/** The reason of the app's refusal, or "" if the request had no token. */
+/** The reason of the app's refusal, or "" if no token was refused. */
 export const reason = signal("");
 
 const claims = computed(() => {

@@ -1,5 +1,5 @@
 // Sign-in by authorization code with PKCE (RFC 7636) at the issuer that the page names. The token stays in memory. Values
-// for the redirect to the issuer and back (verifier, state, nonce, URL) are in sessionStorage until then.
+// for the redirect to the issuer and back, such as the verifier and the state, are in sessionStorage until the return.
 import { effect, html, signal, useRef } from "./html.js";
 import { reason, refused, signIn } from "./session.js";
 

@@ -28,9 +28,9 @@ function usesOf(job, step, start, end) {
 }
 
 /**
- * Computes the rows of a timeline from the `steps` and `events` of a job, oldest event first, until the job ended or now (`until`).
- * Returns {start, end, rows, replies}. A row is {label, attempt, spans: [{use, from, to}], end: {at, text, bad}}, `from`,
- * `to` and `at` in seconds after the start.
+ * Computes the rows of a timeline from the `steps` and `events` of a job, oldest event first, up to the time `until`.
+ * Returns {start, end, rows, replies}. A row is {label, attempt, spans: [{use, from, to}], end: {at, text, bad}, carried},
+ * with `from`, `to` and `at` in seconds after the start.
  *
  * `replies` are the ignored replies: {at, event}.
  */

@@ -1,4 +1,4 @@
-// The check of an audit bundle in the browser: the digest of the bundle, and in each event the hash of the previous event.
+// The check of an audit bundle in the browser: the digest of the bundle, and in each further event the hash of the previous event.
 
 /** Returns the canonical JSON of a value (RFC 8785). JSON.stringify writes numbers and strings as the RFC requires. */
 function canonical(value) {
@@ -13,16 +13,16 @@ async function sha256(text) {
   return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Returns {ok, text}. `ok` is true if the digest matches the bundle, and each event has the hash of the previous event. */
+/** Returns {ok, text}. `ok` is true if the digest matches the bundle, and each event after the first has the hash of the previous event. */
 export async function verifyChain(bundle) {
   const { digest, ...rest } = bundle;
   const found = await sha256(canonical(rest));
   if (digest.replace(/^sha256:/, "") !== found) return { ok: false, text: `The computed digest of the bundle is ${found}, not ${digest}.` };
   let before = "";
   for (const [index, event] of bundle.events.entries()) {
-    if (event.seq !== undefined && Number(event.seq) !== index + 1) return { ok: false, text: `Event ${index + 1} is missing.` };
+    if (event.seq !== undefined && Number(event.seq) !== index + 1) return { ok: false, text: `Event ${index + 1} is missing or not in order.` };
     if (event.prev_hash !== before) return { ok: false, text: `The prev_hash of event ${index + 1} is not the hash of the previous event.` };
     before = event.hash;
   }
-  return { ok: true, text: `Each of the ${bundle.events.length} events has the hash of the previous event. The digest matches the bundle.` };
+  return { ok: true, text: `The digest matches the bundle. Each event after the first has the hash of the previous event. Number of events: ${bundle.events.length}.` };
 }

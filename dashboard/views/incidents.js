@@ -1,4 +1,4 @@
-// Conditions that need an operator: incidents, dead letters, rejected messages, webhooks with their deliveries.
+// The lists of incidents, dead letters, rejected messages, and webhooks with their deliveries.
 import { html, useState } from "../parts/html.js";
 import * as api from "../api.js";
 import * as commands from "../parts/commands.js";

@@ -41,7 +41,7 @@ const load = async (jobId, options) => {
 /** Returns a sentence with the outcome, or with the condition that the job waits for. */
 function Summary({ job, receipt, explanation }) {
   const { total } = receipt;
-  const names = { service_s: "in services", ack_s: "waiting for ACKs", gated_s: "waiting for quotas or dispatch limits", dependent_s: "waiting for other jobs", backoff_s: "in backoff", backlog_s: "behind messages on the lane", paused_s: "paused" };
+  const names = { service_s: "in services", ack_s: "waiting for ACKs", gated_s: "waiting for quotas or dispatch limits", dependent_s: "waiting for other jobs", backoff_s: "in backoff", backlog_s: "waiting for messages on the lane or for Service Bus", paused_s: "paused" };
   const spent = Object.entries(names).filter(([name]) => total[name] > 0.0005).sort(([one], [other]) => total[other] - total[one]).slice(0, 3).map(([name, words]) => `${duration(total[name])} ${words}`);
   const attempts = `${job.attempts_total} ${job.attempts_total === 1 ? "attempt" : "attempts"}`;
   if (!hasEnded(job.status)) {
@@ -97,7 +97,7 @@ export function JobPage({ jobId }) {
   const setAsOf = (next) => setQuery({ asOf: next >= data.events.at(-1).seq ? null : next });
   const step = (by) => data && setAsOf(Math.max(1, (seq ?? data.events.at(-1).seq) + by));
   useKeys({ h: () => step(-1), l: () => step(1), ArrowLeft: (event) => (event.target.role === "tab" ? false : step(-1)), ArrowRight: (event) => (event.target.role === "tab" ? false : step(1)) });
-  // the bars of a running job grow every second
+  // the bars of a job that has not ended grow every second
   const clock = moving && !seq ? now.value : 0;
   const events = useMemo(() => (data && seq ? data.events.filter((each) => each.seq <= seq) : data?.events), [data, seq]);
   if (found.error && !data) return html`<section class="view"><h1>Job</h1><p class="mono clip">${jobId}</p><${ErrorState} error=${found.error} retry=${found.reload} /></section>`;
@@ -124,13 +124,13 @@ export function JobPage({ jobId }) {
     </header>
     <p class="facts">
       <${State} status=${job.status} large />
-      <span class="muted">${hasEnded(job.status) ? `in ${took}` : `for ${took}`}</span>
+      <span class="muted">${hasEnded(job.status) ? `in ${took}` : `${took} after creation`}</span>
       <span class="muted">created <${Time} at=${job.created_at} /></span>
       <span class="muted">tenant <b class="clip">${job.tenant_id}</b></span>
       <span class="muted">priority <b>${job.priority}</b></span>
       ${Object.entries(job.labels).map(([key, value]) => html`<span key=${key} class="chip clip" title=${`${key}:${value}`}>${key}:${value}</span>`)}
     </p>
-    ${seq ? html`<p class="notice">The page shows the job as of event ${seq}, at ${exact(until)}. <button class="link" onClick=${() => setAsOf(Infinity)}>Show the current state</button></p>`
+    ${seq ? html`<p class="notice">The page shows the job as of event ${seq}, at ${exact(until)}. Actions, Run and Audit use the current state. <button class="link" onClick=${() => setAsOf(Infinity)}>Show the current state</button></p>`
       : html`<${Summary} job=${data.job} receipt=${data.receipt} explanation=${data.explanation} />`}
     ${past.error && html`<${ErrorState} error=${past.error} retry=${past.reload} compact />`}
     <${Related} job=${data.job} />
@@ -142,7 +142,7 @@ export function JobPage({ jobId }) {
       ${tab === "timeline" && html`<${Timeline} job=${job} events=${events} until=${until} receipt=${seq ? null : data.receipt} />`}
       ${tab === "run" && isRun(job) && html`<${Run} job=${data.job} />`}
       ${tab === "events" && html`<${Events} events=${events} />`}
-      ${tab === "steps" && html`<${Steps} job=${job} receipt=${data.receipt} />`}
+      ${tab === "steps" && html`<${Steps} job=${job} receipt=${seq ? null : data.receipt} />`}
       ${tab === "request" && html`<${Request} job=${job} />`}
       ${tab === "audit" && html`<${Audit} jobId=${jobId} />`}
     </div>

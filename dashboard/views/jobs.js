@@ -17,10 +17,10 @@ import { BulkBar } from "../parts/bulk.js";
 const PAGE = 100;
 /** Milliseconds between two reads of counts. The sweeper counts jobs once a minute. */
 const COUNTED_EVERY_MS = 60_000;
-/** Age of an active job in milliseconds, from which on the page requests the reason of its state. */
+/** Age in milliseconds from which on the page requests the reason for the state of a job that has not ended. */
 const EXPLAINED_AFTER_MS = 5000;
 
-/** Loads the jobs of a filter in pages of the API. Loads the first page again after each event. */
+/** Loads the jobs of a filter in pages of the API. Loads the first page again after events or, without a stream, every five seconds. */
 function useJobs(values, key) {
   const [state, setState] = useState({ key, jobs: null, next: null, error: null });
   const latest = useRef({});
@@ -111,7 +111,7 @@ function Row({ job, showTenant, marked, onMark }) {
 const WAITING = ["WAITING_FOR_JOBS", "THROTTLED", "QUEUED"];
 const SHORTCUTS = [["All", []], ["Not ended", [...WAITING, "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING"]], ["Waiting", WAITING], ["In progress", ["IN_PROGRESS"]], ["Failed", ["FAILED_FINAL"]], ["Succeeded", ["SUCCEEDED"]]];
 
-/** Shows the buttons of frequent filters. If the filter has only states and a tenant, the buttons of active states show counts of the overview. */
+/** Shows the buttons of frequent filters. If the filter has only states and a tenant, the buttons of states before the end show counts of the overview. */
 function Shortcuts({ text, values, onChange }) {
   const plain = Object.keys(values).every((key) => key === "status");
   const { data } = useLoad(async (options) => (plain ? getMetrics({ tenant: tenant.value }, options) : null), `counts:${tenant.value}:${plain}`, { every: COUNTED_EVERY_MS });
@@ -169,9 +169,9 @@ export function Jobs() {
     ${may(createBulk) && html`<${BulkBar} filter=${filter} text=${text} marked=${marked} jobs=${jobs} more=${Boolean(found.next)} onDone=${() => (setMarked(new Set()), found.reload())} />`}
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} compact=${jobs.length > 0} />`}
     ${found.jobs === null && !found.error && html`<${Skeleton} rows=${12} height=${28} />`}
-    ${found.jobs !== null && !jobs.length && !found.error && html`<${EmptyState} title=${text ? "No matching jobs" : "No jobs yet"}>
+    ${found.jobs !== null && !jobs.length && !found.error && html`<${EmptyState} title=${text ? "No matching jobs" : "No jobs"}>
       ${text ? html`<p>Change the filter, or <button class="link" onClick=${() => setFilter("")}>show all jobs</button>.</p>`
-        : html`<p>Submit the first job on the page <a href=${link(["submit"])}>Submit</a>, or in a terminal:</p><pre class="mono">lucius submit FILE --protocol OCR --watch</pre>`}<//>`}
+        : html`<p>Submit a job on the page <a href=${link(["submit"])}>Submit</a>, or in a terminal:</p><pre class="mono">lucius submit FILE --protocol OCR --watch</pre>`}<//>`}
     ${jobs.length > 0 && html`<${VirtualList} label="Jobs" items=${jobs} header=${header} selected=${selected} onEnd=${found.more}
       row=${(job, index) => html`<${Row} job=${job} showTenant=${!tenant.value} marked=${marked.has(job.jobId)} onMark=${may(createBulk) ? (event) => mark(index, event) : null} />`} />`}
     ${jobs.length > 0 && html`<p class="muted small list-foot">${jobs.length}${found.next ? "+" : ""} ${jobs.length === 1 && !found.next ? "job" : "jobs"}</p>`}

@@ -50,7 +50,7 @@ function LastHour({ minutes, at }) {
     { name: "cancelled", color: "stopped", values: ended("CANCELLED") },
     { name: "succeeded", color: "good", values: ended("SUCCEEDED") },
   ]} />
-  ${list.length > 0 && html`<h3>Failed and cancelled jobs, by reason</h3><ul class="bars">${list.slice(0, 6).map(([name, count]) => html`<li key=${name}>
+  ${list.length > 0 && html`<h3>Most frequent reasons of failed and cancelled jobs</h3><ul class="bars">${list.slice(0, 6).map(([name, count]) => html`<li key=${name}>
     <span class="mono clip">${name}</span><i class="bar"><i style=${{ width: `${(100 * count) / list[0][1]}%` }} /></i><b class="tabular">${count}</b></li>`)}</ul>`}`;
 }
 
@@ -102,7 +102,7 @@ export default function Overview() {
       <b class="tabular">${[state, ...others].reduce((sum, each) => sum + (active[each] ?? 0), 0)}${atLeast ? "+" : ""}</b><${State} status=${state} /></a>`)}</div>
     <div class="cards wide">
       <div class="stack">
-        <${Card} title="Jobs that ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} at=${data.at} /><//>
+        <${Card} title="Jobs that ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED" })}><${LastHour} minutes=${data.last_hour} at=${data.at} /><//>
         ${data.lanes && html`<${Card} title="Lanes"><${Lanes} lanes=${data.lanes} /><//>`}
         <${Card} title="Open incidents" href=${link(["incidents"])}><p class="big"><b class="tabular">${data.incidents.open}${data.incidents.at_least ? "+" : ""}</b></p>
           ${data.incidents.newest && html`<p><a href=${link(["incidents", data.incidents.newest.incidentId])}>${data.incidents.newest.code}</a> <span class="muted"><${Time} at=${data.incidents.newest.opened_at} /></span></p><p class="muted small clip-lines">${data.incidents.newest.detail}</p>`}<//>

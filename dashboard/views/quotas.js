@@ -1,4 +1,4 @@
-// The page of quotas: limits, active jobs, the waiting queue in order, holds, throttles, breakers and the log.
+// The page of quotas: limits, active jobs, the waiting queue in order, holds, throttles, breakers, the log and the jobs by hour.
 import { html, useEffect, useMemo, useState } from "../parts/html.js";
 import { changeQuota, getUsage, listQuotaLog, listQuotas, listWaiting } from "../api.js";
 import Chart from "../parts/chart.js";
@@ -23,7 +23,7 @@ export const keyOf = (quota) => (quota.name ? { gate: quota.id, name: quota.name
 
 const WHY = { HELD: "quota held", FULL: "limit of active jobs reached", RATE: "rate of starts reached", BREAKER: "circuit breaker open or half-open", LINE: "earlier jobs in the waiting queue" };
 
-/** Returns the cause that stops admission now, as text with its color. */
+/** Returns the texts of the hold, the throttle, and the open or half-open breaker, each with its color. */
 function signs(quota) {
   return [
     quota.hold && ["bad", `held by ${quota.hold.actor ?? "an operator"}${quota.hold.reason ? `: ${quota.hold.reason}` : ""}`],
@@ -33,12 +33,13 @@ function signs(quota) {
   ].filter(Boolean);
 }
 
-function limits(rule) {
+function limits(rule, quota) {
   if (!rule) return "no limits";
-  const words = { max_active: "active jobs", max_per_hour: "starts per hour", burst: "starts in a burst", max_staged: "waiting jobs", emergency_max_active: "emergency jobs" };
+  const words = { max_active: isDispatchLimit(quota) ? "directives in flight" : "active jobs", burst: "starts at the same time", max_staged: "waiting jobs", emergency_max_active: "active emergency jobs" };
   const given = Object.entries(words).filter(([name]) => rule[name] !== null && rule[name] !== undefined).map(([name, text]) => `${rule[name]} ${text}`);
   const breaker = rule.breaker && `circuit breaker at ${Math.round(100 * rule.breaker.failure_rate)}% failed of at least ${rule.breaker.min_calls} jobs`;
-  return [given.length ? `at most ${given.join(", ")}` : !breaker && "no limits", breaker, rule.weight && `weight ${rule.weight}`].filter(Boolean).join(", ");
+  const rate = rule.max_per_hour && `rate ${rule.max_per_hour} starts per hour`;
+  return [given.length ? `at most ${given.join(", ")}` : !rate && !breaker && "no limits", rate, breaker, rule.weight && `weight ${rule.weight}`].filter(Boolean).join(", ");
 }
 
 function Waiting({ quota }) {
@@ -49,7 +50,7 @@ function Waiting({ quota }) {
   if (!waiting.length) return html`<p class="muted">${isDispatchLimit(quota) ? "LUCIUS does not list the steps that wait for a service or lane." : "No job waits for this quota."}</p>`;
   return html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Reason</th><th>Estimated start</th></tr></thead><tbody>
     ${waiting.map((each) => html`<tr key=${each.jobId}><td class="tabular muted">${each.position}</td><td><a class="mono" href=${link(["jobs", each.jobId])}>${each.jobId.slice(0, 12)}</a></td>
-      <td>${each.priority}</td><td class="clip-any" title=${each.waits_for}>${WHY[each.why] ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">after a job ends or a quota changes</span>`}</td></tr>`)}
+      <td>${each.priority}</td><td class="clip-any" title=${each.waits_for}>${WHY[each.why] ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">${each.quota_wait.starts}</span>`}</td></tr>`)}
   </tbody></table></div>${total > waiting.length && html`<p class="muted small">The page shows the first ${waiting.length} of ${total} waiting jobs.</p>`}`;
 }
 
@@ -57,7 +58,7 @@ const CHANGES = { RULE_SET: "Limits changed", RULE_DELETED: "Limits deleted", HE
 
 const SHOWN_CHANGES = 20;
 
-/** Returns the newest changes, newest first, and the number of older ones. The API lists the oldest first. */
+/** Returns at most 20 changes, newest first, and the number of older changes. The API lists the oldest first. */
 async function newestChanges(keys, options) {
   let newest = [];
   let older = 0;
@@ -78,7 +79,7 @@ function Log({ quota }) {
   if (!found.data) return html`<${Skeleton} rows=${3} />`;
   const { entries, older } = found.data;
   if (!entries.length) return html`<p class="muted">The quota has no changes.</p>`;
-  return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b title=${each.type}>${CHANGES[each.type] ?? each.type}</b>${each.type === "RULE_SET" ? `, ${limits(each.data.after?.rule)}` : ""}: <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>
+  return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b title=${each.type}>${CHANGES[each.type] ?? each.type}</b>${each.type === "RULE_SET" ? `, ${limits(each.data.after?.rule, quota)}` : ""}: <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>
     ${older > 0 && html`<p class="muted small">The page shows the newest ${entries.length} of ${older + entries.length} changes.</p>`}`;
 }
 
@@ -88,7 +89,7 @@ function Usage({ name }) {
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${3} height=${40} />`;
   const hours = Object.entries(found.data.groups ?? {}).sort(([one], [other]) => one.localeCompare(other));
-  if (!hours.length) return html`<p class="muted">The tenant created no job in the last 24 hours.</p>`;
+  if (!hours.length) return html`<p class="muted">The tenant created no job since ${exact(since, { milliseconds: false })}.</p>`;
   return html`<${Chart} label="Jobs by hour" bar=${3600} bars=${24} until=${Date.parse(since) / 1000 + 23 * 3600} height=${140} times=${hours.map(([hour]) => Date.parse(hour) / 1000)} series=${[
     { name: "waited", color: "stopped", values: hours.map(([, sum]) => sum.staged) },
     { name: "started without waiting", color: "accent", values: hours.map(([, sum]) => sum.created - sum.staged) },
@@ -101,13 +102,13 @@ function Quota({ quota, open, onChange }) {
     <button class="quota" aria-expanded=${open} onClick=${() => setQuery({ quota: open ? null : quota.id })}>
       <span class="stack"><b class="clip" title=${nameOf(quota)}>${nameOf(quota)}</b>
         ${signs(quota).map(([color, text]) => html`<span key=${text} class=${`state ${color}`}><${Shape} color=${color} /><span class="clip">${text}</span></span>`)}</span>
-      <span class="stack">${quota.active !== null && html`<${Meter} value=${quota.active} most=${quota.in_force?.max_active ?? null} />`}<span class="muted small">${limits(quota.in_force)}</span></span>
+      <span class="stack">${quota.active !== null && html`<${Meter} value=${quota.active} most=${quota.in_force?.max_active ?? null} />`}<span class="muted small">${limits(quota.in_force, quota)}</span></span>
       <span class="muted small">${quota.staged === 0 ? "no waiting jobs" : quota.staged && html`<b>${quota.staged}</b> waiting${quota.oldest_wait_at ? html`, oldest <${Time} at=${quota.oldest_wait_at} />` : ""}`}</span>
     </button>
     ${open && html`<div class="split">
       <section class="card"><header><h2>Waiting queue</h2></header><${Waiting} quota=${quota} /></section>
       <section class="card"><header><h2>Limits</h2></header><${QuotaActions} quota=${quota} keys=${key} onDone=${onChange} />
-        <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by === "*" ? "the limits for every tenant" : quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next job can start at ${exact(quota.next_start_at)}.` : ""}</p>
+        <p class="muted small">In effect: ${limits(quota.in_force, quota)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by === "*" ? "the limits for every tenant" : quota.ruled_by})` : ""}.${quota.next_start_at ? ` The rate allows the next start at ${exact(quota.next_start_at)}.` : ""}</p>
         <h3>Log</h3><${Log} quota=${quota} /></section>
       ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs of the tenant by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
     </div>`}

@@ -9,7 +9,7 @@ import { ownTenant } from "../parts/session.js";
 import { Shape } from "../parts/state.js";
 import { readForm, SchemaForm } from "../parts/schema_form.js";
 
-/** Required and optional fields of a job request, without the payload. The texts follow the schema `Envelope`. */
+/** The required fields of a job request that differ from job to job, and some optional fields, without the payload. */
 const REQUIRED = {
   required: ["input_ref", "output_ref"],
   properties: {
@@ -22,7 +22,7 @@ const OPTIONAL = {
     priority: { enum: ["low", "normal", "high", "emergency"], default: "normal", description: "Order of the job in the waiting queue of a quota." },
     doc_id: { type: "string", description: "Document id that the tenant uses. Required for BURST." },
     mode: { enum: ["DEFAULT", "BURST"], description: "BURST spreads the documents of one tenant over the lanes." },
-    idempotency_key: { type: "string", description: "Requests with the same key and body return the same job. Another body with the same key returns 409." },
+    idempotency_key: { type: "string", description: "Until the key expires, requests with the same key return the same job. A request with another document, output or payload returns 409." },
     labels: { type: "array", items: { type: "string" }, description: "key:value, one per line." },
   },
 };

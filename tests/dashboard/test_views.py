@@ -298,8 +298,8 @@ def test_the_log_of_a_quota_begins_with_the_newest_change(screens: Screens, api:
     page.get_by_role("button", name="lane:15").click()
     changes = page.get_by_role("listitem").filter(has_text="Limits changed")
     expect(changes).to_have_count(20)
-    expect(changes.first).to_contain_text("at most 122 active jobs")
-    expect(changes.last).to_contain_text("at most 103 active jobs")
+    expect(changes.first).to_contain_text("at most 122 directives in flight")
+    expect(changes.last).to_contain_text("at most 103 directives in flight")
     expect(page.get_by_text("The page shows the newest 20 of 22 changes")).to_be_visible()
 
 
@@ -343,7 +343,7 @@ def test_a_message_is_redriven_and_a_webhook_tested(screens: Screens, scene: Sce
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Redrive message").click()
     expect(dialog.get_by_role("alert")).to_contain_text("STILL_NOT_APPLICABLE")
-    dialog.get_by_role("button", name="Close without changes").click()
+    dialog.get_by_role("button", name="Close").click()
 
     hook = {"url": "https://hooks.example.com", "filter": {"types": ["job.canceled"]}, "description": SCRIPT}
     api.client(tenant=TENANT).post("/v1/webhooks", json=hook).raise_for_status()
