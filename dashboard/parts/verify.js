@@ -21,7 +21,7 @@ export async function verifyChain(bundle) {
   let before = "";
   for (const [index, event] of bundle.events.entries()) {
     if (event.seq !== undefined && Number(event.seq) !== index + 1) return { ok: false, text: `Event ${index + 1} is missing or not in order.` };
-    if (event.prev_hash !== before) return { ok: false, text: `The prev_hash of event ${index + 1} is not the hash of the previous event.` };
+    if (event.prev_hash !== before) return { ok: false, text: index ? `The prev_hash of event ${index + 1} is not the hash of the previous event.` : "The prev_hash of the first event is not empty." };
     before = event.hash;
   }
   return { ok: true, text: `The digest matches the bundle. Each event after the first has the hash of the previous event. Number of events: ${bundle.events.length}.` };

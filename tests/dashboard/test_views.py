@@ -404,4 +404,4 @@ def test_the_drill(screens: Screens, scene: Scene, api: Live) -> None:
     expect(problem).to_contain_text("wait until the service replies, or fail at their time limit.")
     problem.get_by_role("link", name="Active jobs").click()
     page.get_by_role("link", name=short(scene.queued)).click()
-    expect(page.locator(".summary")).to_contain_text(re.compile(r"^Waits for .*ocr.*until \d{4}-"))
+    expect(page.locator(".summary")).to_contain_text(re.compile(r"^Waits for .*ocr.*Until \d{4}-"))
