@@ -1,5 +1,5 @@
 // The frame of the page: navigation, tenant, search, connection and keyboard, with the view that the URL names.
-import { SignIn, signingIn } from "./parts/sign_in.js"; // before the router, because sign-in reads the redirect URL of the issuer
+import { SignIn, signingIn } from "./parts/sign_in.js"; // before the router, because sign-in reads the parameters of the issuer's redirect
 import { html, render, useEffect, useRef, useState } from "./parts/html.js";
 import { helpOpen, useKeys } from "./parts/keys.js";
 import { connection } from "./parts/live.js";

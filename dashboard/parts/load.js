@@ -56,7 +56,7 @@ export function ErrorState({ error, retry, compact = false }) {
     <h2>${title}</h2>
     <p class="clip">${error.message || next}</p>
     ${error.message && html`<p class="muted">${next}</p>`}
-    ${error.errors.map((each) => html`<p class="mono clip">${each.path}: ${each.message}</p>`)}
+    ${error.errors?.map((each) => html`<p class="mono clip">${each.path}: ${each.message}</p>`)}
     <p class="muted small"><a class="mono" href=${`problems#${error.code}`} target="_blank">${error.code}</a>
       ${error.correlationId && html` · correlation id <span class="mono">${error.correlationId}</span>`}</p>
     ${retry && html`<button class="button" onClick=${retry}>Retry</button>`}

@@ -36,7 +36,7 @@ const tenantOfToken = computed(() => {
 /** Returns true if the page offers a call of the API. The API checks each request in any case. A caller that only reads all tenants gets no actions. */
 export const may = (call) => !token.value || (scopes.value.has(call.scope) && (!overAll("read") || overAll("operate") || Boolean(tenantOfToken.value)));
 
-/** Returns true if the caller can change the jobs of every tenant. */
+/** Returns true if the caller can change the objects of every tenant. */
 export const operatesAll = computed(() => !token.value || overAll("operate"));
 
 /** Returns the tenant of the token, or "" for a caller of all tenants or without a token. */

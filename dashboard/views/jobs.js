@@ -121,7 +121,7 @@ function Shortcuts({ text, values, onChange }) {
   return html`<div class="segmented" role="group" aria-label="Filters">${SHORTCUTS.map(([name, states]) => {
     const filter = states.length ? `status=${states.join(",")}` : "";
     const counted = at && states.length > 0 && !states.some(hasEnded) && count(states);
-    return html`<button key=${name} aria-pressed=${text === filter} onClick=${() => onChange(filter)} title=${counted ? `Counted at ${exact(at, { milliseconds: false })}` : undefined}>${name}${counted && html` <span class="count tabular">${counted}</span>`}</button>`;
+    return html`<button key=${name} aria-pressed=${text === filter} onClick=${() => onChange(filter)} title=${counted ? `Counted at ${exact(at, { milliseconds: false })}${data.tenant === null ? " or earlier" : ""}` : undefined}>${name}${counted && html` <span class="count tabular">${counted}</span>`}</button>`;
   })}</div>`;
 }
 

@@ -19,7 +19,7 @@ const TARGETS = {
   service: (id) => link(["overview"], { at: `service-${id}` }),
   rejected: () => link(["incidents"], { tab: "rejected" }),
   webhook: (id) => link(["incidents"], { tab: "webhooks", tenant: id }),
-  failures: (id) => link(["jobs"], { filter: "status=FAILED_FINAL since=1h" }),
+  failures: () => link(["jobs"], { filter: "status=FAILED_FINAL" }),
 };
 const jobsOf = (...states) => link(["jobs"], { filter: `status=${states.join(",")}` });
 const milliseconds = (value) => (value === null || value === undefined ? "–" : duration(value / 1000));
