@@ -213,7 +213,11 @@ class ProblemCode(StrEnum):
     TOO_MANY_LINES = "TOO_MANY_LINES", 413, "The NDJSON body has more than 1,000 lines. Split the body."
     TYPES_INVALID = "TYPES_INVALID", 400, "`types` has an unknown event type; `detail` lists the allowed types."
     UNKNOWN_JOB = "UNKNOWN_JOB", 404, "The job of the token no longer exists. Stop the attempt."
-    UNTIL_INVALID = "UNTIL_INVALID", 400, "`until` is not a timestamp with a time zone."
+    UNTIL_INVALID = (
+        "UNTIL_INVALID",
+        400,
+        "`until` is not a timestamp with a time zone or, for signed heads, is not after the start of the window.",
+    )
     WAIT_INVALID = (
         "WAIT_INVALID",
         400,

@@ -16,6 +16,7 @@ from shared.errors import KeyUnavailable
 from shared.operations.audit.complete_heads import SETTLED, complete_until, read_completed
 from shared.operations.audit.sign_statement import sign, sign_statement
 from shared.operations.process.context import Context
+from shared.refusals import FilterInvalid
 
 #: maximum heads of a page
 MAX_HEADS = 5000
@@ -51,7 +52,8 @@ async def sign_heads(
     whole days, so heads of the first and last day can be outside of the window. The cursor is signed, so a caller
     cannot skip a head.
 
-    Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable, and ValueError for an unknown cursor.
+    Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable, FilterInvalid if `until` is not after
+    the start of the window, and ValueError for an unknown cursor.
     """
     heads = context.require_audit().heads
     if cursor is not None:
@@ -82,8 +84,8 @@ async def sign_heads(
 
 
 async def _begin(context: Context, tenant: str, since: datetime | None, until: datetime | None) -> _Place:
-    """Returns the position of the first page. Raises LedgerUnavailable, and HeadsIncomplete or HeadsMissing unless the
-    heads of the whole window are recorded.
+    """Returns the position of the first page. Raises LedgerUnavailable, FilterInvalid, and HeadsIncomplete or
+    HeadsMissing unless the heads of the whole window are recorded.
     """
     now = context.clock.now()
     newest = now - SETTLED
@@ -95,9 +97,13 @@ async def _begin(context: Context, tenant: str, since: datetime | None, until: d
     # the heads of one day are deleted together
     retained = day_of(now - timedelta(days=context.settings.change_log_days)) + timedelta(days=1)
     begins = max(begins, datetime.combine(retained, time(), UTC))
-    if (since is not None and since < begins) or (until is not None and until <= begins):
+    if (since is not None and since < begins) or (since is None and until is not None and until <= begins):
         raise HeadsMissing(begins)
     since = since if since is not None else begins
+    if until is not None and until <= since:
+        raise FilterInvalid(
+            "until", f"must be after the start of the window, {since.isoformat()}, not {until.isoformat()}"
+        )
     if until is not None and until > newest:
         known = await read_completed(context, tenant)
         raise HeadsIncomplete(known.until, (until - newest).total_seconds())

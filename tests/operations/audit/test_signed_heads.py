@@ -25,6 +25,7 @@ from shared.operations.audit.sign_statement import list_keys
 from shared.operations.audit.signed_heads import sign_heads
 from shared.operations.audit.write_anchors import write_anchors
 from shared.ports.heads import Completed
+from shared.refusals import FilterInvalid
 from tests.operations.support import dispatch, submitted
 from tests.worlds.audit import Audited, audited, verified, write_key
 from tests.worlds.events import ONE, TENANT, sends
@@ -136,6 +137,9 @@ async def test_a_window_must_be_over_and_have_heads(audited: Audited) -> None:
         with pytest.raises(HeadsMissing) as before:
             await pages(audited, **window)
         assert before.value.members["earliest"] == begins.isoformat().replace("+00:00", "Z")
+    with pytest.raises(FilterInvalid) as empty:
+        await pages(audited, since=begins, until=begins)
+    assert empty.value.code == "UNTIL_INVALID"
     [page] = await pages(audited, since=begins, until=now - SETTLED)
     assert (page["since"], page["until"]) == tuple(
         each.isoformat().replace("+00:00", "Z") for each in (begins, now - SETTLED)
