@@ -50,10 +50,10 @@ def _challenge(**parameters: str) -> dict[str, str]:
 
 
 class DependencyUnknown(Refused):
-    """A dependency is not a job of the tenant; `detail` lists the unknown ids."""
+    """A dependency is not a job of the tenant; `detail` lists the unknown ids and `key:` names."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(f"dependencies not found: {', '.join(names)}; check the ids and the tenant")
+        super().__init__(f"dependencies not found: {', '.join(names)}; check the ids or keys, and the tenant")
 
 
 class TokenMissing(Refused, status=401):
@@ -96,13 +96,13 @@ class TenantMissing(Refused, status=403):
 
 
 class TenantForbidden(Refused, status=403):
-    """The token is for another tenant than the request, or grants only reading of the tenant's jobs. Use a token of the
+    """The token is for another tenant than the request, or grants only reading, or only changes. Use a token of the
     tenant.
     """
 
     text = (
-        "the token is for another tenant than the request, or grants only reading of the tenant's jobs; use a token of "
-        "the tenant"
+        "the token is for another tenant than the request, or grants only reading, or only changes; use a token of the "
+        "tenant"
     )
 
 
@@ -163,9 +163,9 @@ class NotRedrivable(Refused, status=409):
 
 
 class IdempotencyConflict(Refused, status=409):
-    """Another request used the key with another body. `jobId` has the job of that request, or `detail` names the bulk
-    operation or webhook. Use a new key, or send the first body again. After a change, rotation or deletion of the
-    webhook, only a new key works.
+    """Another request used the key with another body, or a purge of the tenant runs with another `reason`. `jobId` has
+    the job of that request, or `detail` names the bulk operation or webhook. Use a new key, or send the first body
+    again. After a change, rotation or deletion of the webhook, only a new key works.
     """
 
     text = "idempotency key already used with another body; use a new key, or send the first body again"
@@ -253,8 +253,11 @@ class BulkEnded(Refused, status=409):
 class BulkKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
     """The idempotency key belongs to a bulk operation with another body. Use a new key."""
 
-    def __init__(self, bulk_id: str) -> None:
-        super().__init__(f"Idempotency-Key already used for bulk operation {bulk_id} with another body; use a new key")
+    def __init__(self, bulk_id: str, text: str | None = None) -> None:
+        super().__init__(
+            text or f"Idempotency-Key already used for bulk operation {bulk_id} with another body; use a new key"
+        )
+        self.bulk_id = bulk_id
 
 
 class GateNotFound(Refused, status=404):
@@ -295,7 +298,7 @@ class GateUnclear(Refused):
     """The request does not name exactly one quota; `detail` has the possible forms."""
 
     text = (
-        "the request does not name exactly one quota; name a tenant, a tenant with a job_type or a source, or a quota "
+        "the request does not name exactly one quota; name a tenant, a tenant with a job type or source, or a quota "
         "over all tenants"
     )
 
@@ -313,13 +316,14 @@ class QuotaInvalid(Refused):
 
 
 class QuotaForbidden(Refused, status=403):
-    """Only operators can change limits, reset breakers and admit jobs. Tenant callers can hold and throttle, and
-    end their own holds and throttles. Only callers who see all tenants can read the log of a quota over all tenants.
+    """Only operators can change limits, reset breakers, admit jobs, and change quotas over all tenants. Tenant callers
+    can hold and throttle their tenant's quotas, but not change or end an operator's hold or throttle. Only callers who
+    see all tenants can read the log of a quota over all tenants.
     """
 
     text = (
-        "only operators can change limits, reset breakers and admit jobs; tenant callers can hold and throttle, and "
-        "end their own holds and throttles"
+        "only operators can change limits, breakers, operators' holds and throttles, and quotas over all tenants, and "
+        "admit jobs; ask an operator"
     )
 
 

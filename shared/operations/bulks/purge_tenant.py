@@ -31,7 +31,7 @@ from shared.operations.webhooks.webhooks import remove_hook
 from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
 from shared.ports.purging import ListedJob
-from shared.refusals import Refused
+from shared.refusals import BulkKeyConflict, Refused
 
 #: maximum jobs that a refusal or a preview counts
 MAX_COUNTED = 1000
@@ -79,7 +79,14 @@ async def start_purge(context: Context, tenant: str, *, reason: str, actor: str)
     if living := await context.index.list_active(tenant, after=None, limit=MAX_COUNTED):
         raise TenantLive(tenant, len(living), is_all=len(living) < MAX_COUNTED)
     bulk = new_bulk(context, tenant=tenant, action=BulkAction.PURGE, reason=reason, actor=actor)
-    return await create_bulk(context, bulk, "purge")
+    try:
+        return await create_bulk(context, bulk, "purge")
+    except BulkKeyConflict as known:
+        text = (
+            f"a purge of tenant {tenant[:128]} with another reason is running: bulk operation {known.bulk_id}; send "
+            "the reason of that purge, or wait until it ends"
+        )
+        raise BulkKeyConflict(known.bulk_id, text) from None
 
 
 async def purge_step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:

@@ -110,7 +110,7 @@ async def test_asked_twice_it_is_one_purge(purging: Purging, steps: int) -> None
         await purging.archive.put(f"{VICTIM}/202601/job_{number}.json", "{}")
     await purging.worked_steps(bulk, steps)
     assert (await purging.started()).bulk_id == bulk.bulk_id
-    with pytest.raises(BulkKeyConflict):
+    with pytest.raises(BulkKeyConflict, match=f"another reason is running: bulk operation {bulk.bulk_id}"):
         await purging.started("another reason")
     assert (await purging.worked(bulk)).state is BulkState.DONE
     assert (await purging.started("another reason")).bulk_id != bulk.bulk_id
