@@ -50,7 +50,8 @@ class AccessSettings:
         "LUCIUS_CALLBACK_KEYS",
         form.keys,
         help="Keys of callback tokens and stream tickets, `kid:base64key`, separated by commas. The first key signs, "
-        "all keys verify. If unset, callbacks and stream tickets are disabled",
+        "all keys verify. If unset, callbacks and stream tickets are disabled. Callbacks also require "
+        "LUCIUS_PUBLIC_URL",
         secret=True,
     )
     audit_key: str | None = setting(
@@ -64,15 +65,16 @@ class AccessSettings:
     audit_blob_endpoint: str | None = setting(
         "LUCIUS_AUDIT_BLOB_ENDPOINT",
         form.optional(form.trusted_address),
-        help="Blob endpoint of the storage account with the container `lucius-anchors`, for managed identity; https "
-        "(http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION",
+        help="Blob endpoint of the storage account with the container `lucius-anchors`, for managed identity; https. "
+        "Default: the account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION",
     )
     #: pairs (key id, secret); empty: no webhooks
     webhook_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_WEBHOOK_KEYS",
         form.keys,
         help="Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the "
-        "first key. A secret keeps its key until a rotation. If unset, webhooks are disabled",
+        "first key. A secret keeps its key until a rotation. If unset, or if LUCIUS_EVENTS is `off`, webhooks are "
+        "disabled",
         secret=True,
     )
     webhook_hosts: frozenset[str] = setting(
@@ -88,8 +90,8 @@ class AccessSettings:
         form.choice("none", "jwt"),
         "jwt",
         help="`jwt`, or `none` for local stacks. The app refuses `none` on Azure Functions, App "
-        "Service, Container Apps and Kubernetes. The app also refuses `none` with another `LUCIUS_AUTH_` setting, an "
-        "endpoint or namespace for managed identity, or an https connection string",
+        "Service, Container Apps and Kubernetes. The app also refuses `none` with `IDENTITY_ENDPOINT`, another "
+        "`LUCIUS_AUTH_` setting, an endpoint or namespace for managed identity, or an https connection string",
     )
     auth_issuer: str = setting(
         "LUCIUS_AUTH_ISSUER", form.text, help="`iss` of callers' tokens, compared exactly. Required with `jwt`"
@@ -128,7 +130,7 @@ class AccessSettings:
         "LUCIUS_AUTH_ALL_TENANTS_ROLE",
         form.text,
         "orch:all-tenants",
-        help="Role (`roles`) of callers who see all tenants. With the suffix `:read`, callers can read every tenant's "
+        help="Role over all tenants, in the claim `roles`. With the suffix `:read`, callers can read every tenant's "
         "objects. With `:operate`, callers can submit for every tenant and change every tenant's objects. Without a "
         "suffix the role allows both, in this release",
         tuning=True,

@@ -51,7 +51,7 @@ class SigningUnavailable(Refused, status=503):
     operator.
     """
 
-    text = "the signing key is missing or does not respond; retry after 60 seconds"
+    text = "the signing key is missing or does not respond; retry after 60 seconds, or report the error to an operator"
     headers: Mapping[str, str] = {"Retry-After": "60"}
 
 

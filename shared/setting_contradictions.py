@@ -55,14 +55,15 @@ def _refused(
         wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure, since each restart loses all jobs; use tables")
     if values.get("auth_mode") == "none" and (signs := _signs_of_deployment(names, environ)):
         wrong.append(
-            f"LUCIUS_AUTH_MODE=none is refused in a deployment, which is indicated by {', '.join(signs)}; use jwt"
+            f"LUCIUS_AUTH_MODE=none is refused in a deployment, which is indicated by {', '.join(signs)}; use jwt or, "
+            "on a laptop, unset these variables"
         )
     if (
         values.get("table_transport") == "direct"
         and "sharedaccesssignature=" in (values.get("table_connection") or "").lower()
     ):
         wrong.append(
-            "LUCIUS_TABLE_CONNECTION has no AccountKey; use LUCIUS_TABLE_TRANSPORT=sdk for shared access signatures"
+            "LUCIUS_TABLE_CONNECTION has a SharedAccessSignature; set LUCIUS_TABLE_TRANSPORT=sdk, or use an AccountKey"
         )
     if values.get("audit_key") is not None and values.get("events") == "off":
         # the writer of the feed also writes the heads

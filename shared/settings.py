@@ -97,7 +97,8 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_PROGRESS_SECONDS",
         form.at_least(5),
         "30",
-        help="Minimum seconds from the last write of a step to a write for new `progress` alone, at least 5",
+        help="Minimum seconds from a step's last write to a write of new `progress` alone, at least 5. A write that "
+        "renews the lease includes `progress` at any time",
         tuning=True,
     )
     #: if neither of these two is set: the namespace of directives and replies
@@ -153,7 +154,12 @@ class Settings(AccessSettings, StoreSettings):
         tuning=True,
     )
     ack_timeout_s: float = setting(
-        "LUCIUS_ACK_TIMEOUT_SECONDS", form.number, "30", help="Maximum seconds from a directive to its ACK", tuning=True
+        "LUCIUS_ACK_TIMEOUT_SECONDS",
+        form.number,
+        "30",
+        help="Maximum seconds from a directive to its ACK. LUCIUS waits longer while messages wait on the lane, or "
+        "while Service Bus does not respond",
+        tuning=True,
     )
     lease_s: float = setting(
         "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS",
@@ -293,7 +299,8 @@ class Settings(AccessSettings, StoreSettings):
     build_commit: str | None = setting(
         "LUCIUS_BUILD_COMMIT",
         form.optional(form.text),
-        help="Commit shown by the health routes. Default: the content of the app's file `BUILD_COMMIT`",
+        help="Commit shown by the health routes and the API documents. Default: the content of the app's file "
+        "`BUILD_COMMIT`",
     )
     topology_path: Path = setting(
         "LUCIUS_TOPOLOGY_PATH",

@@ -29,7 +29,7 @@ class StoreSettings:
     table_endpoint: str | None = setting(
         "LUCIUS_TABLE_ENDPOINT",
         form.optional(form.trusted_address),
-        help="Table endpoint of the ledger's storage account, for managed identity; https (http on loopback only)",
+        help="Table endpoint of the ledger's storage account, for managed identity; https",
     )
     table_transport: str = setting(
         "LUCIUS_TABLE_TRANSPORT",
@@ -42,15 +42,16 @@ class StoreSettings:
     blob_connection: str | None = setting(
         "LUCIUS_BLOB_CONNECTION",
         form.optional(form.text),
-        help="Connection string of the storage account for long strings, archived jobs and workspaces",
+        help="Connection string of the storage account for long strings and archived jobs, and by default for "
+        "workspaces, exports and anchors",
         secret=True,
         local=True,
     )
     blob_endpoint: str | None = setting(
         "LUCIUS_BLOB_ENDPOINT",
         form.optional(form.trusted_address),
-        help="Blob endpoint of the storage account for long strings, archived jobs and workspaces, for managed "
-        "identity; https (http on loopback only)",
+        help="Blob endpoint of the storage account for long strings and archived jobs, and by default for workspaces, "
+        "exports and anchors; for managed identity; https",
     )
     ledger_table: str = setting(
         "LUCIUS_LEDGER_TABLE", form.table_name, "luciusledger", help="Table of jobs, steps and events"
@@ -59,18 +60,22 @@ class StoreSettings:
         "LUCIUS_INDEX_TABLE",
         form.table_name,
         "luciusindex",
-        help="Table of idempotency records, active jobs, job lists, quotas, incidents of jobs, bulk operations and "
-        "usage, by tenant. The table also has the times of sweeps and the counts of the overview",
+        help="Table of rows by tenant, for example idempotency records, active jobs, job lists, quotas, incidents of "
+        "jobs, bulk operations and usage. The table also has the times of sweeps and the counts of the overview",
     )
     tenants_table: str = setting(
-        "LUCIUS_TENANTS_TABLE", form.table_name, "luciustenants", help="Table of tenants that have submitted a job"
+        "LUCIUS_TENANTS_TABLE",
+        form.table_name,
+        "luciustenants",
+        help="Table of tenants that have submitted a job. The table also has the version of the store",
     )
     gates_table: str = setting(
         "LUCIUS_GATES_TABLE",
         form.table_name,
         "luciusgates",
         help="Table of quotas over all tenants, of incidents of breakers, services and rows, and of the tenants that "
-        "have quotas. The table also has the protocol versions that were loaded first and the last replies of services",
+        "have quotas. The table also has the steps of protocol versions, the last replies of services, and the times "
+        "of the sweeper's checks of bulk operations",
     )
     rejected_table: str = setting(
         "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Table of messages that no job could accept"
@@ -92,7 +97,7 @@ class StoreSettings:
     export_endpoint: str | None = setting(
         "LUCIUS_EXPORT_ENDPOINT",
         form.optional(form.trusted_address),
-        help="Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the "
-        "account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION",
+        help="Blob endpoint of another storage account for the exports; https. Default: the account of "
+        "LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION",
         tuning=True,
     )

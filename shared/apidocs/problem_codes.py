@@ -63,14 +63,16 @@ class ProblemCode(StrEnum):
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
         409,
-        "A dependency of the job, or the last redrive of the dependency, did not succeed or no longer exists. First "
-        "redrive the job that `detail` names. If that job no longer exists, redrive with `ignoreDependencies`.",
+        "A dependency of the job, or the last redrive of that dependency, did not succeed or no longer exists. First "
+        "redrive the dependencies that `detail` names. If one of these is archived or no longer exists, redrive the "
+        "job with `ignoreDependencies`.",
     )
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
         503,
-        "Storage or another service does not respond, concurrent requests changed the same rows, or LUCIUS cannot "
-        "process a stored row. `detail` has the cause. Repeat the request after `Retry-After`.",
+        "LUCIUS cannot process the request now. For example, storage or another service does not respond, concurrent "
+        "requests changed the same rows, or LUCIUS cannot process a stored row. `detail` has the cause. Repeat the "
+        "request after `Retry-After`.",
     )
     DRY_RUN_INVALID = "DRY_RUN_INVALID", 400, "`dryRun` is not `true` or `false`, or the body is not a JSON object."
     ENVELOPE_INVALID = "ENVELOPE_INVALID", 400, "The body is not a valid job request. See `errors`."
