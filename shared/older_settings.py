@@ -8,7 +8,7 @@ from __future__ import annotations
 _LEDGER = "`LUCIUS_LEDGER_TABLE`: jobs, steps and events share one table"
 _INDEX = "`LUCIUS_INDEX_TABLE`: idempotency records, active jobs and counts share one table"
 _ENGINE = "the storage provider of Durable Functions in `host.json`: no other engine runs the jobs"
-_HUB = "the task hub, `hubName` in `host.json`"
+_HUB = "`TASKHUB_NAME`, the task hub of Durable Functions"
 
 #: replacement by name of the setting
 NOT_READ: dict[str, str] = {
@@ -19,7 +19,7 @@ NOT_READ: dict[str, str] = {
     "LUCIUS_INFLIGHT_TABLE": _INDEX,
     "LUCIUS_OUTBOX_RETRY_INTERVAL": "`LUCIUS_DISPATCH_BACKOFF_SECONDS`, and `LUCIUS_SWEEP_SCHEDULE` for lost messages",
     "LUCIUS_INVOKER_URL": "no setting: the app sends directives itself",
-    "LUCIUS_TEMPORAL_ENABLED": "no setting: every job has an orchestration",
+    "LUCIUS_TEMPORAL_ENABLED": "no setting: every admitted job has an orchestration",
     "LUCIUS_TEMPORAL_ADDRESS": _ENGINE,
     "LUCIUS_TEMPORAL_NAMESPACE": _HUB,
     "LUCIUS_TEMPORAL_TASK_QUEUE": _HUB,

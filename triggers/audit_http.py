@@ -53,8 +53,8 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
         in_query(
             "until",
             _INSTANT,
-            f"End of the window, at least {SETTLED // timedelta(minutes=1)} minutes ago. Default: the latest time "
-            "for which heads are complete.",
+            f"End of the window, after its start, and at least {SETTLED // timedelta(minutes=1)} minutes ago. Default: "
+            "the latest time for which heads are complete.",
         ),
         CURSOR,
     ),
