@@ -155,10 +155,10 @@ type tuningType = {
   @description('Optional. `feed`: LUCIUS writes public events to each tenant\'s feed. `topic`: LUCIUS also sends public events to the topic `lucius-events`. `off`: no public events.')
   LUCIUS_EVENTS: string?
 
-  @description('Optional. Minimum seconds from the last write of a step to a write for new `progress` alone, at least 5.')
+  @description('Optional. Minimum seconds from a step\'s last write to a write of new `progress` alone, at least 5. A write that renews the lease includes `progress` at any time.')
   LUCIUS_PROGRESS_SECONDS: string?
 
-  @description('Optional. Retention in days of public events in feeds, and of ended deliveries of webhooks.')
+  @description('Optional. Retention in days of public events in feeds, and of ended deliveries of webhooks. LUCIUS abandons older waiting deliveries.')
   LUCIUS_FEED_DAYS: string?
 
   @description('Optional. Retention in days, at least 32. Applies to signed heads, to log entries of quotas and deleted webhooks, and to closed incidents of breakers, services and rows. If LUCIUS_RETENTION_DAYS is unset, LUCIUS retains ended bulk operations for the same number of days.')
@@ -167,7 +167,7 @@ type tuningType = {
   @description('Optional. Maximum attempts of a step. Failed sends do not count.')
   LUCIUS_MAX_ATTEMPTS: string?
 
-  @description('Optional. Maximum seconds from a directive to its ACK.')
+  @description('Optional. Maximum seconds from a directive to its ACK. LUCIUS waits longer while messages wait on the lane, or while Service Bus does not respond.')
   LUCIUS_ACK_TIMEOUT_SECONDS: string?
 
   @description('Optional. Seconds of the lease, from the ACK. A heartbeat renews the lease.')
@@ -194,16 +194,16 @@ type tuningType = {
   @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive`, and the job stays readable. Default: unlimited.')
   LUCIUS_RETENTION_DAYS: string?
 
-  @description('Optional. Maximum active jobs of a tenant. A limit of `lucius quota` overrides this setting. Default: unlimited.')
+  @description('Optional. Maximum active jobs of a tenant. Limits of the tenant\'s own quota, or for every tenant, override this setting. Default: unlimited.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 
-  @description('Optional. Response to a request over a limit of the settings. `reject`: the request returns 429. `stage`: the request returns 202, and the job waits.')
+  @description('Optional. Response to a request while a limit of the settings is reached, or while its quota is held or throttled. `reject`: the request returns 429. `stage`: the request returns 202, and the job waits.')
   LUCIUS_OVERFLOW: string?
 
-  @description('Optional. Maximum active jobs of all tenants together. A limit of `lucius quota` overrides this setting.')
+  @description('Optional. Maximum active jobs of all tenants together. Limits of the quota `platform` override this setting.')
   LUCIUS_MAX_INFLIGHT: string?
 
-  @description('Optional. Maximum active jobs in mode BURST, of all tenants together. A limit of `lucius quota` overrides this setting.')
+  @description('Optional. Maximum active jobs in mode BURST, of all tenants together. Limits of the quota `mode:BURST` override this setting.')
   LUCIUS_MAX_INFLIGHT_BURST: string?
 
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')
@@ -224,7 +224,7 @@ type tuningType = {
   @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. If unset, there are no exports.')
   LUCIUS_EXPORT_DAYS: string?
 
-  @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION.')
+  @description('Optional. Blob endpoint of another storage account for the exports; https. Default: the account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION.')
   LUCIUS_EXPORT_ENDPOINT: string?
 
   @description('Optional. Webhook hosts to allow in addition to public hosts at port 443, for example IP addresses, private hosts, other ports, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control.')
@@ -233,7 +233,7 @@ type tuningType = {
   @description('Optional. Claim with the source of the caller\'s jobs. The claim overrides the source in the job request. If this setting is unset, or the token has no such claim, the request names the source.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
-  @description('Optional. Role (`roles`) of callers who see all tenants. With the suffix `:read`, callers can read every tenant\'s objects. With `:operate`, callers can submit for every tenant and change every tenant\'s objects. Without a suffix the role allows both, in this release.')
+  @description('Optional. Role over all tenants, in the claim `roles`. With the suffix `:read`, callers can read every tenant\'s objects. With `:operate`, callers can submit for every tenant and change every tenant\'s objects. Without a suffix the role allows both, in this release.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
   @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first audience of LUCIUS_AUTH_AUDIENCE.')

@@ -53,13 +53,20 @@ class AuditKey(Message):
 
     keyid: str
     pem: Annotated[str, Field(description="Public key (SubjectPublicKeyInfo) in PEM.")]
-    state: Literal["active", "retired"]
-    first_signed_at: AwareDatetime
+    state: Annotated[
+        Literal["active", "retired"],
+        Field(
+            description="`active` if the key signs now. While LUCIUS cannot read the signing key, every key is `retired`."
+        ),
+    ]
+    first_signed_at: Annotated[
+        AwareDatetime, Field(description="Time when LUCIUS stored the key, before its first signature.")
+    ]
 
 
 class AuditKeys(Message):
     """
-    Every public key that ever signed heads or anchors, oldest first.
+    The current key, and every key that ever signed heads or anchors, oldest first.
     """
 
     keys: list[AuditKey]
@@ -278,7 +285,7 @@ class Delivery(Message):
     due_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time of the next attempt. Null if the delivery has ended, or waits until the webhook is probed, resumed\nor enabled."
+            description="Earliest time of the next attempt. The attempt waits while the webhook is disabled, is suspended or waits for a\nprobe. Null if the delivery has ended, or if an attempt failed and the delivery waits for its webhook."
         ),
     ]
     ended_at: AwareDatetime | None
@@ -471,7 +478,7 @@ class Envelope(Message):
     on_dependency_failure: Annotated[
         Literal["fail", "run"],
         Field(
-            description="Action if a dependency fails or is cancelled. `fail`: the job fails, too. `run`: the job runs."
+            description="Action if a dependency fails, is cancelled or is purged. `fail`: the job fails, too. `run`: the job runs."
         ),
     ] = "fail"
     expires_at: Annotated[
@@ -515,7 +522,10 @@ class Event(Message):
         ),
     ]
     from_status: Annotated[
-        str | None, Field(description="Status of the step before the event. Null if no step changed.")
+        str | None,
+        Field(
+            description="Status of the step in `stepId` before the event. Null without a step, and for an ignored reply."
+        ),
     ]
     to_status: str | None
     job_from: Annotated[str | None, Field(description="Status of the job before the event. Null for the first event.")]
@@ -536,7 +546,9 @@ class Event(Message):
     at: AwareDatetime
     data: Annotated[Any, Field(description="Details, which depend on `type`. `changes` has the columns that changed.")]
     salt: Annotated[str, Field(description="Random text, so that withheld `data` cannot be guessed from its digest.")]
-    cause_id: Annotated[str, Field(description="Id of the cause: a message, a request or an activity.")]
+    cause_id: Annotated[
+        str, Field(description="Id of the cause, for example of a message, a request, an activity or a sweep.")
+    ]
     rules: Annotated[int, Field(description="Version of the transition rules that decided the event.")]
     prev_hash: str
     hash: Annotated[
@@ -655,7 +667,9 @@ class HookSecret(Message):
         ),
     ]
     failing_since: AwareDatetime | None
-    succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
+    succeeded_at: Annotated[
+        AwareDatetime | None, Field(description="Time of the last successful delivery, at most a minute too early.")
+    ]
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
@@ -806,7 +820,7 @@ class OverviewJobs(Message):
     counted_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="End of the last sweep. If many jobs are active, the counts of all tenants are some sweeps older. Null before the\nfirst sweep."
+            description="End of the last sweep. The statuses are as of this time or, if many jobs are active, some sweeps older. Null\nbefore the first sweep."
         ),
     ]
 
@@ -940,15 +954,20 @@ class OverviewSubject(Message):
 
 class OverviewSweeper(Message):
     """
-    The last sweep in any process. If several sweepers share the tenants, the last sweep of the sweeper that swept
-    least recently.
+    The last sweep in any process. If several sweepers share the tenants, the fields combine their last sweeps, and
+    `last_pass_at` is the earliest end.
     """
 
     last_pass_at: Annotated[
         AwareDatetime | None, Field(description="End of the last sweep. Null before the first sweep.")
     ]
     late: bool
-    more: Annotated[bool | None, Field(description="`true` if the sweep reached a limit before all due work was done.")]
+    more: Annotated[
+        bool | None,
+        Field(
+            description="`true` if the sweep left checks or clearings of jobs, admissions, or expired rejected messages to the next\nsweep."
+        ),
+    ]
 
 
 class Problem(Message):
@@ -989,8 +1008,7 @@ class Problem(Message):
     ] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN only. Available job types.")] = None
     limit: Annotated[
-        str | None,
-        Field(description="LIMIT_REACHED only. Reached limit: name of a setting, kind of a quota, or `max_staged`."),
+        str | None, Field(description="LIMIT_REACHED only. Reached limit: name of a setting, or `max_staged`.")
     ] = None
     living: Annotated[
         int | None, Field(description="TENANT_LIVE only. Number of jobs that have not ended, at most 1,000.")
@@ -1028,7 +1046,8 @@ class ProtocolSource(Message):
 
 class ProtocolStep(Message):
     """
-    Step of a protocol. An absent timing has the app's default.
+    Step of a protocol. An absent timing has the app's default. Without `total_timeout_s` the step has no limit of
+    its own. Without `heartbeat_cadence_s` the lease is `lease_s`.
     """
 
     step_id: str
@@ -1606,7 +1625,10 @@ class UsageSum(Message):
     staged: Annotated[int, Field(description="Number of jobs that waited for quotas or for other jobs.")]
     ended: int
     rejected: Annotated[
-        int, Field(description="Number of requests refused with 429. Approximate: each instance reports once a minute.")
+        int,
+        Field(
+            description="Number of creations of jobs refused with `LIMIT_REACHED`, including each try of a bulk operation. Approximate:\neach instance reports once a minute."
+        ),
     ]
     wait_p50_s: Annotated[
         int | None,
@@ -1680,8 +1702,8 @@ class WhatIf(Message):
 
 class WorkInProgress(Message):
     """
-    The sweeper's last complete count of active jobs, which takes one or several sweeps. These are the values of the
-    gauges, even if no metrics are exported.
+    The sweeper's last complete count of active jobs, which takes one or several sweeps. The gauges have the same
+    counts. Ages are as of the request.
     """
 
     active: Annotated[
@@ -1761,7 +1783,7 @@ class Bulk(Message):
     state: Annotated[
         Literal["RUNNING", "DONE", "CANCELLED"],
         Field(
-            description="State of the bulk operation. After CANCELLED no further action starts, and open items stay open."
+            description="State of the bulk operation. After CANCELLED at most 20 running actions are completed, and other open items stay\nopen."
         ),
     ]
     listed: Annotated[
@@ -1953,7 +1975,9 @@ class Hook(Message):
         ),
     ]
     failing_since: AwareDatetime | None
-    succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
+    succeeded_at: Annotated[
+        AwareDatetime | None, Field(description="Time of the last successful delivery, at most a minute too early.")
+    ]
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
@@ -2008,7 +2032,9 @@ class HookDetail(Message):
         ),
     ]
     failing_since: AwareDatetime | None
-    succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
+    succeeded_at: Annotated[
+        AwareDatetime | None, Field(description="Time of the last successful delivery, at most a minute too early.")
+    ]
     waits_until: Annotated[
         AwareDatetime | None,
         Field(
@@ -2243,7 +2269,9 @@ class OverviewIncidents(Message):
     """
 
     open: int
-    at_least: Annotated[bool, Field(description="`true` if there are more than 50 open incidents.")]
+    at_least: Annotated[
+        bool, Field(description="`true` if there may be more open incidents. `open` is then a minimum, and at most 50.")
+    ]
     newest: Incident | None
 
 
@@ -2294,7 +2322,7 @@ class Protocol(Message):
 
 class ProtocolPage(Message):
     """
-    All protocols.
+    Protocol of each job type, in the version that new jobs outside of a ramp follow.
     """
 
     protocols: list[Protocol]
@@ -2404,13 +2432,13 @@ class Quota(Message):
     active: Annotated[
         int | None,
         Field(
-            description="Number of active jobs that the caller can see. Null for limits for every tenant, and for a service or lane."
+            description="Number of active jobs that the caller can see. For a quota over all tenants, the sum of `shares`. Null for limits\nfor every tenant, and for a service or lane."
         ),
     ]
     staged: Annotated[
         int | None,
         Field(
-            description="Number of waiting jobs. Null in the same cases as `active`. A tenant's quota counts all accepted jobs that have\nnot started. Other quotas count the jobs in their waiting queues."
+            description="Number of waiting jobs. Null in the same cases as `active`. A tenant's quota counts all accepted jobs that have\nnot started. Other quotas count the jobs in their waiting queues, and a quota over all tenants only those of tenants\nin `shares`."
         ),
     ]
     tokens: Annotated[
@@ -2428,7 +2456,7 @@ class Quota(Message):
     shares: Annotated[
         list[QuotaShare] | None,
         Field(
-            description="Share of each tenant with jobs or, for a caller of one tenant, the share of this tenant. Null for a tenant's\nquota, for limits for every tenant, and for a service or lane."
+            description="Share of each tenant of the last allocation, and of each tenant that requested slots since. A caller of one\ntenant gets the share of this tenant only. Null for a tenant's quota, for limits for every tenant, and for a service\nor lane."
         ),
     ]
     oldest_wait_at: Annotated[
@@ -2559,7 +2587,10 @@ class Reconciled(Message):
     dryRun: bool
     looked_at: Annotated[int, Field(description="Number of due jobs that were checked.")]
     dead_replies: Annotated[
-        int, Field(description="Number of replies received from the dead-letter queues or, with `dryRun`, found there.")
+        int,
+        Field(
+            description="Number of replies received from the dead-letter queues or, with `dryRun`, found there, at most 32 in each\nqueue."
+        ),
     ]
     actions: Annotated[
         list[SweepAction],
@@ -2568,7 +2599,7 @@ class Reconciled(Message):
     more: Annotated[
         bool,
         Field(
-            description="`true` if the sweep reached a limit before all due work was done. Repeat the request to continue."
+            description="`true` if checks or clearings of jobs, admissions, or expired rejected messages are left. Repeat the request to\ncontinue."
         ),
     ]
 
@@ -2711,7 +2742,9 @@ class Step(Message):
     ]
     retry_cause: Annotated[
         Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"] | None,
-        Field(description="Failure of the last attempt. Set if another attempt follows."),
+        Field(
+            description="Cause of the end of the last attempt, if the step then became FAILED_RETRY. Null after a later reply or\nattempt."
+        ),
     ]
     input_ref: Reference | None
     workspace_ref: Reference | None
@@ -2748,8 +2781,8 @@ class StepPage(Message):
 
 class SweeperState(Message):
     """
-    The last sweep in any process. If several sweepers share the tenants, the last sweep of the sweeper that swept
-    least recently.
+    The last sweep in any process. If several sweepers share the tenants, the fields combine their last sweeps:
+    numbers are sums, and `last_pass_at` is the earliest end.
     """
 
     last_pass_at: Annotated[
@@ -2757,7 +2790,12 @@ class SweeperState(Message):
     ]
     looked_at: int | None
     actions: int | None
-    more: Annotated[bool | None, Field(description="`true` if the sweep reached a limit before all due work was done.")]
+    more: Annotated[
+        bool | None,
+        Field(
+            description="`true` if the sweep left checks or clearings of jobs, admissions, or expired rejected messages to the next\nsweep."
+        ),
+    ]
     late: Annotated[
         bool,
         Field(
@@ -2916,7 +2954,12 @@ class Explanation(Message):
             description="Next change of the job or, for an attempt in progress, the effect if no event arrives by `until`."
         ),
     ]
-    brought_here: Annotated[Move | None, Field(description="Transition that led to the current state.")]
+    brought_here: Annotated[
+        Move | None,
+        Field(
+            description="Last transition of the job or of a step. The states can be unchanged, for example after a HEARTBEAT."
+        ),
+    ]
     what_if: Annotated[
         dict[str, str],
         Field(
@@ -2946,7 +2989,10 @@ class Job(Message):
     ]
     request_type: str
     schema_version: str
-    mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="Distribution of directives over the lanes.")]
+    mode: Annotated[
+        Literal["DEFAULT", "BURST", ""],
+        Field(description="Distribution of directives over the lanes. Empty for a job that was never created."),
+    ]
     status: Literal[
         "WAITING_FOR_JOBS",
         "THROTTLED",
@@ -3038,7 +3084,8 @@ class Job(Message):
         ),
     ]
     archived_at: Annotated[
-        AwareDatetime | None, Field(description="Time when the job was archived. Null if the job is not archived.")
+        AwareDatetime | None,
+        Field(description="Time when the job was archived. Null if the job is not archived, and with `asOf`."),
     ]
     steps: list[Step]
     links: JobLinks
