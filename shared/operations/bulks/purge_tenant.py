@@ -33,6 +33,8 @@ from shared.ports.durable import Orchestrations
 from shared.ports.purging import ListedJob
 from shared.refusals import BulkKeyConflict, Refused
 
+#: idempotency key of every purge. No key of a caller begins with a space, so that no caller can use it
+_KEY = " purge"
 #: maximum jobs that a refusal or a preview counts
 MAX_COUNTED = 1000
 #: maximum rows with job ids in one step, and maximum jobs at the same time
@@ -80,7 +82,7 @@ async def start_purge(context: Context, tenant: str, *, reason: str, actor: str)
         raise TenantLive(tenant, len(living), is_all=len(living) < MAX_COUNTED)
     bulk = new_bulk(context, tenant=tenant, action=BulkAction.PURGE, reason=reason, actor=actor)
     try:
-        return await create_bulk(context, bulk, "purge")
+        return await create_bulk(context, bulk, _KEY)
     except BulkKeyConflict as known:
         text = (
             f"a purge of tenant {tenant[:128]} with another reason is running: bulk operation {known.bulk_id}; send "

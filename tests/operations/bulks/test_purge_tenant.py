@@ -13,13 +13,13 @@ import pytest
 from shared.adapters.tables.purging import RULES, Leaving
 from shared.adapters.tables.table import delete_row
 from shared.archive_refusals import TenantLive
-from shared.core.bulks import BulkState
+from shared.core.bulks import BulkAction, BulkState
 from shared.core.filters import JobFilter
 from shared.core.incidents import IncidentKind, open_incident
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, LedgerUnavailable
-from shared.operations.bulks.bulks import cancel_bulk, read_bulk
+from shared.operations.bulks.bulks import cancel_bulk, read_bulk, start_bulk
 from shared.operations.bulks.purge_tenant import preview_purge, purge_step
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.jobs.control_job import control_job
@@ -114,6 +114,16 @@ async def test_asked_twice_it_is_one_purge(purging: Purging, steps: int) -> None
         await purging.started("another reason")
     assert (await purging.worked(bulk)).state is BulkState.DONE
     assert (await purging.started("another reason")).bulk_id != bulk.bulk_id
+
+
+async def test_a_key_of_a_caller_is_not_the_key_of_a_purge(purging: Purging) -> None:
+    """A bulk operation of a caller with the key `purge` neither stops a purge nor becomes one."""
+    words = {"status": "QUEUED"}
+    fields: dict[str, Any] = {"tenant": VICTIM, "action": BulkAction.CANCEL, "words": words, "actor": "op"}
+    own, _ = await start_bulk(purging.context, **fields, reason="r", key="purge")
+    purge = await purging.started()
+    assert (purge.action, own.action) == (BulkAction.PURGE, BulkAction.CANCEL)
+    assert purge.bulk_id != own.bulk_id
 
 
 @pytest.mark.parametrize("has_key", [True, False])
