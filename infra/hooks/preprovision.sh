@@ -1,7 +1,7 @@
 #!/bin/sh
 # Before `azd provision`: registers resource providers, checks az, the region, names and existing resources, and creates the
 # audience of tokens. Reads AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME. Writes LUCIUS_KEYS, LUCIUS_SERVICE_TAG and,
-# if it is unset, LUCIUS_AUTH_AUDIENCE to azd's environment.
+# if LUCIUS_AUTH_AUDIENCE is unset, LUCIUS_AUTH_AUDIENCE and LUCIUS_AUTH_REGISTERED to azd's environment.
 set -eu
 hooks=$(dirname "$0")
 # the parameter file of azure.yaml, which azd uses

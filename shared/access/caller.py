@@ -24,7 +24,8 @@ class Scope(StrEnum):
     READ = "orch:read"
     #: allows to submit, control, redrive and replay jobs, to run bulk operations, and to close incidents
     OPERATE = "orch:operate"
-    #: allows to change quotas, and to admit waiting jobs
+    #: allows to hold and throttle quotas and, with the right to change every tenant's jobs, to change quotas and admit
+    #: waiting jobs
     QUOTA = "orch:quota"
     #: allows to read signed heads, anchors and keys
     AUDIT = "orch:audit"

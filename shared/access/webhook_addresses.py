@@ -68,8 +68,8 @@ def reachable(address: str) -> bool:
 
 
 def _allowed_if_listed(address: str) -> bool:
-    """Returns True if a listed host can have this IP address. Private and loopback addresses are allowed. Link-local,
-    multicast and unspecified addresses are not allowed, and neither are addresses of a cloud's own services.
+    """Returns True if a listed host can have this IP address. Public, private and loopback addresses are allowed.
+    Link-local, multicast and unspecified addresses are not allowed, and neither are those of `_INNER`.
     """
     at = unwrap(ip_address(address))
     return at.is_loopback or not (at.is_link_local or at.is_multicast or at.is_unspecified or _is_inner(at))

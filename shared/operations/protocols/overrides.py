@@ -132,7 +132,7 @@ def _modes(values: Mapping[str, str], before: Modes, problems: list[str]) -> Mod
 
 
 def _ref_hosts(values: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """Returns the allowed hosts by tenant. An empty list allows no reference."""
+    """Returns the allowed hosts by tenant. An empty list allows only the tenant's own folder of the workspace."""
     return {
         normalise(name.removesuffix(_REF_HOSTS)): frozenset(part.strip().lower() for part in text.split(","))
         for name, text in _part(values, _TENANTS).items()
