@@ -48,8 +48,8 @@ HOOK_ID = in_path(
 TENANT = in_query(
     "tenant_id",
     {"type": "string"},
-    "Tenant of the webhook. Default: the caller's tenant. `=platform`: webhooks that belong to no tenant, "
-    "for all-tenants callers only.",
+    "Tenant of the webhook. Default: the caller's tenant. `=platform`: webhooks that belong to no tenant. All-tenants "
+    "callers can read these webhooks, and operators can change them.",
 )
 _TENANT_PROBLEMS = (
     # raised if a tenant's name is too long for a key

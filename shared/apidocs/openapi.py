@@ -83,8 +83,8 @@ _AUTHENTICATION = {
         "bearerFormat": "lc1",
         "description": (
             "`callback_urls.token` of a directive. The token is valid for one attempt of one step, until `lease_s` "
-            "seconds after the end of the lease. Before the ACK, the token is valid until `lease_s` seconds after the "
-            "total time limit of the job or step. Each response has a new token while the attempt is in progress."
+            "seconds after the earlier time limit of job and step. Each response has a new token while the attempt is "
+            "in progress. After the ACK, a new token is valid until `lease_s` seconds after the end of the lease."
         ),
     },
 }
