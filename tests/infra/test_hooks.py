@@ -177,7 +177,10 @@ def test_keys_are_made_once_and_rotated(walk: Walk) -> None:
     rotate = "sh infra/hooks/rotate_keys.sh webhook"
     done = walk.run(rotate, LUCIUS_KEY_VAULT="kv-1", LUCIUS_FUNCTION_APP="func", AZURE_RESOURCE_GROUP="rg")
     assert done.output == "kv-1: lucius-webhook-keys has 2 keys\n"
-    assert "az functionapp restart --resource-group rg --name func --output none" in done.asked
+    refresh, restart = done.asked[-2:]
+    assert refresh.startswith("az rest --method POST")
+    assert "/resourceGroups/rg/providers/Microsoft.Web/sites/func/config/configreferences/appsettings/refresh" in refresh
+    assert restart == "az functionapp restart --resource-group rg --name func --output none"
     now = walk.state()["vaults"][0]["secrets"]["lucius-webhook-keys"].split(",")
     assert (len(now), now[1]) == (2, first)
     assert walk.run(f"{rotate} finish", LUCIUS_KEY_VAULT="kv-1").code == 0

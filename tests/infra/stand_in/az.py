@@ -131,7 +131,11 @@ def _vault(state: State, options: Options) -> dict[str, Any]:
 
 
 def _rest(state: State, options: Options) -> Any:
-    """Graph, and the secrets of a vault by Resource Manager, which never shows a value."""
+    """Graph, the refresh of an app's references, and the secrets of a vault by Resource Manager, which never shows a
+    value.
+    """
+    if options["url"].partition("?")[0].endswith("/config/configreferences/appsettings/refresh"):
+        return None
     if "/vaults/" not in options["url"]:
         return directory.rest(state, options)
     secrets, name = _vault(state, options), options["url"].partition("?")[0].rpartition("/")[2]
