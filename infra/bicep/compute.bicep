@@ -29,7 +29,7 @@ param tags tagsType
 ])
 param hosting string
 
-@description('Required. Size, scale limits and warm instances of the app.')
+@description('Required. Size, scale limits, warm instances, zone redundancy and update strategy of the app.')
 param scale scaleType
 
 @description('Required. Backend of Durable Functions, as in the host.json of the deployed package (scripts/package.py). A change of the backend ends all orchestrations. The sweeper then restarts the jobs from the ledger.')

@@ -17,7 +17,7 @@ import { platformServiceType } from 'services.bicep'
 @maxLength(20)
 param environmentName string
 
-@description('Required. Region with Flex Consumption. The preprovision hook checks that the region also offers the Durable Task Scheduler.')
+@description('Required. Region with Flex Consumption. If `durableBackend` is DurableTaskScheduler, the preprovision hook checks that the region also offers the scheduler.')
 @allowed([
   'australiaeast'
   'australiasoutheast'
@@ -81,7 +81,7 @@ param tags {
 ])
 param hosting string = 'FlexConsumption'
 
-@description('Optional. Size, scale limits and warm instances of the app.')
+@description('Optional. Size, scale limits, warm instances, zone redundancy and update strategy of the app.')
 param scale scaleType = {}
 
 @description('Optional. Backend of Durable Functions, as in the host.json of the deployed package (scripts/package.py). A change of the backend ends all orchestrations. The sweeper then restarts the jobs from the ledger.')
@@ -232,13 +232,13 @@ param tenantModes tenantModeType[] = []
 @description('Optional. Platform services that get roles on Service Bus and storage. The template creates an identity for each service without `principalId`. Default: all services of topology.json.')
 param platformServices platformServiceType[]?
 
-@description('Optional. `true` runs the platform services of `containers.json` in container apps, except services with a `principalId`.')
+@description('Optional. `true` runs each service of `platformServices` in a container app, if `containers.json` has the service and the service has no `principalId`.')
 param containerApps bool = true
 
 @description('Optional. Tag of the images of platform services, which `infra/hooks/build_images.sh` builds. If empty, the template creates no container app.')
 param serviceImageTag string = ''
 
-@description('Optional. Resource id of an existing registry for the images. If empty, and a service runs in a container app, the template creates a registry.')
+@description('Optional. Resource id of an existing registry for the images. If empty, and `containerApps` selects a service, the template creates a registry, even if `serviceImageTag` is empty.')
 param registryResourceId string = ''
 
 @description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. If empty, the identity that runs this deployment can write the protocols, and no identity gets the role to write the keys.')
@@ -252,7 +252,7 @@ param operatorPrincipalId string = ''
 ])
 param operatorPrincipalType string = 'User'
 
-@description('Optional. Object id of the identity that runs the smoke test and can write to the container `smoke`. Empty means the operator.')
+@description('Optional. Object id of the identity that runs the smoke test and can write to the container `smoke`. Empty means the operator or, if `operatorPrincipalId` is also empty, the identity that runs this deployment.')
 param smokePrincipalId string = ''
 
 @description('Optional. Type of the identity `smokePrincipalId`.')
@@ -271,7 +271,7 @@ param operatorRunsServices bool = false
 @description('Optional. `true` creates private endpoints in a virtual network for the app and its Azure services, and turns off the public access to these resources. The registry, queries of logs and, with `workspaceResourceId`, telemetry stay public, for identities with a role. Service Bus is then Premium.')
 param networkIsolation bool = false
 
-@description('Optional. Address space of the virtual network, a /22 or larger.')
+@description('Optional. Address space of a new virtual network, a /22 or larger.')
 param addressPrefix string = '10.40.0.0/22'
 
 @description('Optional. An existing virtual network for network isolation. If absent, the template creates a network.')
@@ -335,7 +335,7 @@ var unknownServices = filter(
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'lucius-${environmentName}-${token}'
 var runsApps = containerApps && !empty(filter(allPlatformServices, service => empty(service.?principalId ?? '')))
-// Contradictory parameters fail before the first resource is created: every resource has these tags.
+// Contradictory parameters fail before the first resource is created, since each module needs these tags or the output of such a module.
 var refusals = filter(
   [
     {
@@ -587,7 +587,7 @@ module observability 'observability.bicep' = {
   }
 }
 
-// The last module, since the operator's right to write keys takes minutes to take effect.
+// Runs late, since the role with which the deploying identity writes to the store takes minutes to take effect.
 module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration && seedProtocols && !networkIsolation) {
   scope: resourceGroup(groupName)
   name: 'protocols'
@@ -617,7 +617,7 @@ output LUCIUS_AUTH_AUDIENCE string = authAudience
 @description('Host name of the Service Bus namespace.')
 output LUCIUS_SERVICEBUS_NAMESPACE string = messaging.outputs.fullyQualifiedNamespace
 
-@description('Blob endpoint of documents, workspaces and results.')
+@description('Blob endpoint of documents, workspaces, results and runs.')
 output LUCIUS_DOCUMENTS_ENDPOINT string = data.outputs.documentsEndpoint
 
 @description('Name of the App Configuration store. Empty if the template creates no store.')

@@ -31,7 +31,7 @@ param hosting string
 @description('Required. `true` creates private endpoints in a virtual network for the app and its Azure services, and turns off the public access to these resources. The registry, queries of logs and, with `existingWorkspaceResourceId`, telemetry stay public, for identities with a role. Service Bus is then Premium.')
 param networkIsolation bool
 
-@description('Required. Address space of the virtual network, a /22 or larger.')
+@description('Required. Address space of a new virtual network, a /22 or larger.')
 param addressPrefix string
 
 @description('Optional. An existing virtual network for network isolation. If absent, the template creates a network.')
@@ -43,12 +43,12 @@ param zoneResourceGroupId string
 @description('Required. Resource id of an existing Log Analytics workspace. If empty, the template creates a workspace.')
 param existingWorkspaceResourceId string
 
-@description('Required. Retention of logs in days.')
+@description('Required. Retention of logs in days, in a new workspace.')
 @minValue(30)
 @maxValue(730)
 param logRetentionDays int
 
-@description('Required. Maximum log ingestion per day in GB. -1 means no limit.')
+@description('Required. Maximum log ingestion per day in GB, in a new workspace. -1 means no limit.')
 @minValue(-1)
 param logDailyQuotaGb int
 
@@ -196,11 +196,11 @@ output containerSubnetResourceId string = networkIsolation
 output vaultName string = vault.?outputs.name ?? ''
 
 // URIs of the secrets without a version: the app reads a new version within a day or at a restart
-@description('URI of the secret with callback keys. Empty if callbacks are disabled.')
+@description('URI of the secret with callback keys. Empty if callbacks are disabled, or if the vault has no callback keys.')
 #disable-next-line outputs-should-not-contain-secrets
 output callbackKeysUri string = callbacks ? '${vault!.outputs.uri}secrets/lucius-callback-keys' : ''
 
-@description('URI of the secret with webhook keys. Empty if webhooks are disabled.')
+@description('URI of the secret with webhook keys. Empty if webhooks are disabled, or if the vault has no webhook keys.')
 #disable-next-line outputs-should-not-contain-secrets
 output webhookKeysUri string = webhooks ? '${vault!.outputs.uri}secrets/lucius-webhook-keys' : ''
 

@@ -46,8 +46,8 @@ param ownNetwork = empty(appSubnet)
 param privateDnsZones = readEnvironmentVariable('LUCIUS_PRIVATE_DNS_ZONES', '')
 param serviceBusSku = 'Premium'
 param serviceBusCapacity = 1
-// false: the app can send and receive. true makes the app owner of the namespace, so it can delete topics and read every
-// directive. A reply function then gets instances in proportion to its replies, not one by one. Choose true only for
+// false: the app can send and receive. true makes the app owner of the namespace, so it can delete topics.
+// A reply function then gets instances in proportion to its replies, not one by one. Choose true only for
 // loads that multiply within minutes.
 param targetBasedScaling = false
 param storageSku = 'Standard_ZRS'

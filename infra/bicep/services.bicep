@@ -23,13 +23,13 @@ param tags tagsType
 @description('Required. Platform services that get roles on Service Bus and storage. A service without `principalId` gets a new identity.')
 param platformServices platformServiceType[]
 
-@description('Required. `true` runs the services of containers.json in container apps, except services with a `principalId`.')
+@description('Required. `true` runs each service of `platformServices` in a container app, if containers.json has the service and the service has no `principalId`.')
 param containerApps bool
 
 @description('Required. Tag of the images. If empty, the template creates no container app.')
 param imageTag string
 
-@description('Required. Resource id of the registry. If empty, and a service runs in a container app, the template creates a registry.')
+@description('Required. Resource id of the registry. If empty, and `containerApps` selects a service, the template creates a registry, even if `imageTag` is empty.')
 param registryResourceId string
 
 @description('Required. Resource id of the subnet of the container apps. Empty means a network that Azure manages.')

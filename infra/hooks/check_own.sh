@@ -12,10 +12,11 @@ exists() {
     stop "$1: $2 not found, or you cannot read it; az resource show --ids ID must show it"
 }
 
-# subnet SETTING DELEGATION: checks the subnet if the parameter file isolates the network
+# subnet SETTING DELEGATION ARGUMENTS: stops unless the subnet is in the region and has the delegation (`nothing`: none).
+# ARGUMENTS of `az network vnet subnet update` repair the delegation
 subnet() {
   eval "id=\${$1:-}"
-  [ -n "$id" ] || stop "$1 is not set: set both LUCIUS_APP_SUBNET_ID and LUCIUS_ENDPOINT_SUBNET_ID (docs/guides/own-resources.md)"
+  [ -n "$id" ] || stop "$1 is not set: set LUCIUS_APP_SUBNET_ID, LUCIUS_ENDPOINT_SUBNET_ID and, unless LUCIUS_PLATFORM_SERVICES is none, LUCIUS_CONTAINER_SUBNET_ID (docs/guides/own-resources.md)"
   delegated=$(exists "$1" "$id" "properties.delegations[].properties.serviceName | [0] || 'nothing'")
   [ "$delegated" = "$2" ] || stop "$1: the subnet is delegated to $delegated, not to $2: az network vnet subnet update --ids $id $3"
   network=${id%/subnets/*}

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Hooks source this file. `eventually COMMAND...` repeats a command that queries Graph, for at most a minute, if `created` is
-# not empty, since Graph is eventually consistent. The last error is in the file `error`, and is printed at the end.
+# Hooks source this file. `eventually COMMAND...` runs a command that calls Graph. If `created` is not empty, it repeats the
+# command after an error, at most 12 times in a minute, since Graph is eventually consistent. `error` is the path of a file for
+# the last error, which is printed if every try fails.
 set -eu
 eventually() {
   tries=1

@@ -12,7 +12,7 @@ set -eu
 cat >&2 <<END
 azd down deletes the environment $AZURE_ENV_NAME, with
   the ledger in $LUCIUS_LEDGER_ACCOUNT: every job, its history and its archive
-  documents, workspaces and results, the messages of the bus, protocols, logs, images
+  documents, workspaces, results and files of runs, anchors, the messages of the bus, protocols, logs, images
 Not deleted:
 ${LUCIUS_KEY_VAULT:+  the name of the key vault $LUCIUS_KEY_VAULT, which Azure reserves for 90 days
 }  the role assignment on your own registry

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Before `azd provision`: registers resource providers, checks az, the region, names and existing resources, and creates the
-# audience of tokens. Reads AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME. Writes LUCIUS_KEYS, LUCIUS_SERVICE_TAG and,
-# if LUCIUS_AUTH_AUDIENCE is unset, LUCIUS_AUTH_AUDIENCE and LUCIUS_AUTH_REGISTERED to azd's environment.
+# Before `azd provision`: checks az, registers resource providers, checks the region, existing resources, keys and names, and
+# creates the audience of tokens and missing images. Reads AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME. Writes
+# LUCIUS_KEYS, LUCIUS_SERVICE_TAG and, if LUCIUS_AUTH_AUDIENCE is unset, LUCIUS_AUTH_AUDIENCE and LUCIUS_AUTH_REGISTERED to
+# azd's environment.
 set -eu
 hooks=$(dirname "$0")
 # the parameter file of azure.yaml, which azd uses

@@ -82,10 +82,10 @@ role() {
   roles=$(with "$roles" "{\"id\":\"$role_id\",\"value\":\"$1\",\"displayName\":\"$1\",\"description\":\"$2\",\"allowedMemberTypes\":[\"User\",\"Application\"],\"isEnabled\":true}")
 }
 role orch:read 'Reads jobs, events, quotas and other objects of the tenant'
-role orch:operate 'Submits, controls and redrives jobs, and closes incidents'
-role orch:quota 'Holds and throttles quotas of the tenant; with orch:all-tenants:operate, changes all quotas'
-role orch:audit 'Reads signed heads and anchors'
-role orch:admin 'Calls admin routes, redrives rejected messages and manages webhooks'
+role orch:operate 'Submits, controls, redrives and replays jobs, runs bulk operations, dismisses dead letters, and closes incidents'
+role orch:quota 'Holds and throttles quotas of the tenant; with orch:all-tenants:operate, changes all quotas, resets breakers and admits waiting jobs'
+role orch:audit 'Reads signed heads, anchors and public keys'
+role orch:admin 'Calls admin routes, reads and redrives rejected messages, and manages webhooks'
 role orch:all-tenants:read 'Extends rights to read to the objects of every tenant'
 role orch:all-tenants:operate 'Extends rights to submit and change to every tenant'
 if [ -z "$scope" ]; then

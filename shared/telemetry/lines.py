@@ -69,8 +69,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "TIME_EXCEEDED",
         _I,
-        "A job or a step exceeded its time limit, or a job did not start before `expires_at`; the job or the step "
-        "failed",
+        "A job or a step exceeded its time limit, or a job did not start before `expires_at`. The job is "
+        "FAILED_FINAL, or CANCELLED after a cancel request",
     ),
     Line(
         "LANE_BACKLOG",
@@ -132,7 +132,12 @@ LINES: tuple[Line, ...] = (
         "The sweeper found replies in dead-letter queues, or replies that a change of `LUCIUS_REPLIES` left in a "
         "queue. The sweeper received the replies unless `dry_run` is true",
     ),
-    Line("DEAD_REPLIES_UNFINISHED", _W, "Could not empty a dead-letter queue of replies; retried by the next sweep"),
+    Line(
+        "DEAD_REPLIES_UNFINISHED",
+        _W,
+        "Could not apply all replies of a dead-letter queue, or of a queue after a change of `LUCIUS_REPLIES`; retried "
+        "by the next sweep",
+    ),
     Line(
         "HISTORY_KEPT",
         _W,
@@ -167,7 +172,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "ORCHESTRATION_GONE",
         _I,
-        "The orchestration of a resumed job had ended or was missing; restarted by the sweeper if the job continues",
+        "The orchestration of a job that was paused had ended or was missing; restarted by the sweeper if the job "
+        "continues",
     ),
     Line(
         "TELEMETRY_FAILED",
@@ -207,12 +213,14 @@ LINES: tuple[Line, ...] = (
     Line(
         "LOG_UNPRUNED",
         _W,
-        "Could not remove old log entries, incidents or usage; retried on the next day by the timer `prune`",
+        "Could not remove old log entries, incidents or usage counters, or schedule the clearing of ended jobs; "
+        "retried on the next day by the timer `prune`",
     ),
     Line(
         "LOGS_PRUNED",
         _I,
-        "Removed old incidents and old entries of quota logs; `count` has the number of both",
+        "Removed old incidents with their logs, and old entries of the logs of quotas; `count` has the number of "
+        "incidents and entries",
     ),
     Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists omit the row; `row` has the key"),
     Line(
@@ -285,7 +293,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "SIGNING_FAILED",
         _W,
-        "LUCIUS_AUDIT_KEY was missing or did not sign; jobs continue, but heads and anchors wait for an operator",
+        "The key `LUCIUS_AUDIT_KEY` was missing or did not sign; jobs continue, but heads and anchors wait until the "
+        "key signs",
     ),
     Line("ANCHORED", _I, "Wrote the anchor of a day; `count` has the number of tenants"),
     Line(
@@ -316,8 +325,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "FEED_UNPRUNED",
         _W,
-        "Could not remove a tenant's expired events, deliveries, heads or log entries of webhooks. Retried by the "
-        "timer `prune`; heads and log entries on the next day, the others in the next hour",
+        "Could not remove a tenant's expired events, deliveries, heads or log entries of webhooks. The hourly timer "
+        "`prune` retries, for heads and log entries on the next day",
     ),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),
     Line("DELIVERY_UNKNOWN", _W, "Unrecognized message on queue lucius-webhooks"),
@@ -382,7 +391,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "PROTOCOL_VERSION_REFUSED",
         _W,
-        "Refused a protocol with other steps under a loaded version; the steps that were loaded first stay in effect",
+        "Refused a protocol version whose job type, steps, groups or payload schemas differ from its first loaded "
+        "definition. The first definition stays in effect if this release can load it",
     ),
     Line(
         "PROTOCOL_VERSIONS_UNREAD",

@@ -75,7 +75,7 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("stepType", "phase"),
-        "Time of an attempt. `ack`: from its creation to its ACK. `result`: from its creation to its RESULT",
+        "Time of an attempt. `ack`: from its creation to its first reply. `result`: from its creation to its RESULT",
     ),
     Metric(
         "step_timeouts_total",
@@ -115,7 +115,14 @@ METRICS: tuple[Metric, ...] = (
         ("type", "outcome"),
         "Recorded replies, by outcome: `APPLIED`, or the reason of an ignored reply (LATE, DUPLICATE, ...)",
     ),
-    Metric("reply_lag_seconds", _H, "s", (), "Time from the arrival of a reply on Service Bus to its commit"),
+    Metric(
+        "reply_lag_seconds",
+        _H,
+        "s",
+        (),
+        "Time from the arrival of a reply on Service Bus until the app applied or ignored the reply. Dead replies do "
+        "not count",
+    ),
     Metric("rejected_messages_total", _C, "{message}", ("reason",), "Messages that no job could accept"),
     Metric(
         "dead_replies_total",
@@ -227,8 +234,8 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "{version}",
         (),
-        "Protocol versions refused because their steps differ from the steps that were loaded first. The first steps "
-        "stay in effect",
+        "Protocol versions refused because their job type, steps, groups or payload schemas differ from their first "
+        "loaded definition",
     ),
     Metric(
         "http.server.request.duration",

@@ -81,15 +81,15 @@ SPANS: tuple[SpanRow, ...] = (
         "consumer",
         "the reply's `traceparent` if it is of the job's trace, else `attempt`",
         "Application of a reply. The name is `process callback` for a reply over HTTP, and `process redrive` for a "
-        "redriven message; both are internal. Linked to the attempt or, if `attempt` is the parent, to the reply's "
-        "`traceparent`",
+        "redriven message; both are internal and linked to the HTTP request. Linked to the attempt or, if `attempt` "
+        "is the parent, to the reply's `traceparent`",
     ),
     SpanRow(
         SpanName.SETTLE,
         "internal",
         "`job`",
-        "Ends the attempt if its lease has expired, and returns the next action of the orchestration. Starts after a "
-        "timer of the orchestration",
+        "Ends the attempt if no ACK, heartbeat or RESULT arrived in time, and returns the next action of the "
+        "orchestration. Starts after a timer of the orchestration, or in a sweep",
     ),
-    SpanRow(SpanName.SWEEP, "internal", "none", "Repairs jobs and clears ended jobs in one sweep"),
+    SpanRow(SpanName.SWEEP, "internal", "none", "One sweep with all its duties"),
 )

@@ -205,6 +205,6 @@ class LongPoll:
         except TimeoutError:
             return None, True
         except Exception as error:  # the job exists, so its 202 must reach the caller
-            telemetry.record_fault(error, "WAIT_ABANDONED", job_id=job.job_id)
+            telemetry.record_fault(error, "WAIT_ABANDONED", jobId=job.job_id)
             return None, False
         return (stored.record if stored is not None else None), True

@@ -269,7 +269,7 @@ var logAlerts = [
   }
   {
     name: 'webhooks-suspended'
-    means: 'All deliveries of a webhook failed for a day. Events of the webhook wait until an operator resumes the webhook.'
+    means: 'All deliveries of a webhook failed for a day. Events of the webhook wait until a caller resumes the webhook.'
     section: 'suspended-webhook'
     command: 'lucius webhook list'
     severity: 3

@@ -126,7 +126,7 @@ type authType = {
   @minLength(8)
   jwksUrl: string
 
-  @description('Required. Claim with the caller\'s tenant, if `tenants` does not name the tenant.')
+  @description('Required. Claim with the caller\'s tenant, if neither `tenants` nor a role `tenant:NAME` names the tenant.')
   @minLength(1)
   tenantClaim: string
 

@@ -25,7 +25,7 @@ param tags tagsType = {}
 ])
 param hosting string = 'FlexConsumption'
 
-@description('Optional. Size, scale limits and warm instances of the app.')
+@description('Optional. Size, scale limits, warm instances, zone redundancy and update strategy of the app.')
 param scale scaleType = {}
 
 @description('Optional. Number of sweepers (LUCIUS_SWEEPERS). Default: 1.')
@@ -35,7 +35,7 @@ param sweepers int = 1
 @description('Optional. `true` if LUCIUS_EVENTS is not `off`. Instances can then be always ready for the function that writes public events.')
 param events bool = true
 
-@description('Optional. `true` if webhooks are enabled. Instances can then be always ready for the function that sends webhooks.')
+@description('Optional. `true` if webhooks are enabled. If `events` is also `true`, instances can be always ready for the function that sends webhooks.')
 param webhooks bool = false
 
 @description('Optional. Functions that read replies. `Shared` means one function for all lanes. `Lanes` means one function for each lane.')
@@ -64,7 +64,7 @@ param privateAccess privateAccessType?
 param workspaceResourceId string
 
 @export()
-@description('Size, scale limits and warm instances of the app. On Flex Consumption, a function takes up to two minutes to start if no instance is always ready.')
+@description('Size, scale limits, warm instances, zone redundancy and update strategy of the app. On Flex Consumption, a function takes up to two minutes to start if no instance is always ready.')
 @sealed()
 type scaleType = {
   @description('Optional. Flex Consumption only. Memory of an instance in MB. Default: 2048.')

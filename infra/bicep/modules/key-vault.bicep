@@ -18,7 +18,7 @@ param tags tagsType = {}
 @description('Optional. Object id of the identity that signs heads and anchors. If empty, the template creates no signing key.')
 param signerPrincipalId string = ''
 
-@description('Optional. Retention of deleted vaults and secrets in days (soft delete).')
+@description('Optional. Retention of deleted vaults, keys and secrets in days (soft delete).')
 @minValue(7)
 @maxValue(90)
 param softDeleteDays int = 90

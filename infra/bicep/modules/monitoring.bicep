@@ -20,12 +20,12 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Retention of logs in days.')
+@description('Optional. Retention of logs in days, in a new workspace.')
 @minValue(30)
 @maxValue(730)
 param retentionDays int = 30
 
-@description('Optional. Maximum log ingestion per day in GB. -1 means no limit.')
+@description('Optional. Maximum log ingestion per day in GB, in a new workspace. -1 means no limit.')
 @minValue(-1)
 param dailyQuotaGb int = -1
 

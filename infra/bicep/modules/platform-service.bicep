@@ -4,7 +4,7 @@ metadata description = 'The identity of a platform service, with the identity\'s
 import { tagsType } from 'shapes.bicep'
 import { documentsType } from 'storage.bicep'
 
-@description('Required. Names of the services in topology.json for whose subscriptions the identity gets roles.')
+@description('Required. Names of the services in topology.json that the identity acts as.')
 @minLength(1)
 param serviceNames string[]
 

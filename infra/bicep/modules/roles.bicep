@@ -54,7 +54,7 @@ var keyVaultSecretsUser = '4633458b-17de-408a-b874-0445c86b69e6'
 var keyVaultSecretsOfficer = 'b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
 
 @export()
-@description('Reads the public part of a key, and signs, verifies, encrypts and decrypts with the key.')
+@description('Reads the public part of a key, updates and backs up the key, and signs, verifies, encrypts, decrypts, wraps and unwraps with the key.')
 var keyVaultCryptoUser = '12338af0-0e69-4776-bea7-57ae8d297424'
 
 @export()

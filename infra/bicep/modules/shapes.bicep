@@ -20,7 +20,7 @@ type identityType = {
 }
 
 @export()
-@description('Settings of private endpoints. If absent, the public endpoint accepts identities with a role.')
+@description('Settings of private endpoints.')
 @sealed()
 type privateAccessType = {
   @description('Required. Resource id of the subnet of private endpoints.')

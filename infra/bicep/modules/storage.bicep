@@ -95,13 +95,13 @@ type ledgerType = {
   @description('Required. Table endpoint of the ledger\'s account.')
   tableEndpoint: string
 
-  @description('Required. Blob endpoint of the ledger\'s account, for long strings and archives.')
+  @description('Required. Blob endpoint of the ledger\'s account, for long strings, archives and exports.')
   blobEndpoint: string
 
   @description('Required. Table of jobs, steps and events.')
   ledgerTable: string
 
-  @description('Required. Table of idempotency records, active jobs, job lists, quotas, incidents of jobs, bulk operations and usage, by tenant.')
+  @description('Required. Table of idempotency records, active jobs, job lists, quotas, incidents of jobs, bulk operations and usage, by tenant. The table also has the times of sweeps and the counts of the overview.')
   indexTable: string
 
   @description('Required. Table of tenants that have submitted a job.')
