@@ -57,7 +57,7 @@ LINES: tuple[Line, ...] = (
     Line("LEASE_RENEWED", _I, "The lease of an attempt was renewed, because the app sends the directive late or again"),
     Line("PUBLISH_FAILED", _I, "Could not send a directive to Service Bus; a WARNING has the error"),
     Line("ACK", _I, "A service acknowledged an attempt"),
-    Line("HEARTBEAT", _I, "A heartbeat extended a lease or changed the progress"),
+    Line("HEARTBEAT", _I, "A heartbeat started or extended a lease, or changed the progress"),
     Line("RESULT", _I, "The result of an attempt was applied"),
     Line("REPLY_IGNORED", _I, "Ignored a late, stale, repeated or foreign reply; `reason` has the code"),
     Line("ACK_TIMEOUT", _I, "No ACK arrived in time, so the attempt failed"),

@@ -48,8 +48,8 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("jobType", "phase"),
-        "Time of a job. `queued`: creation to first ACK. `running`: first ACK to terminal state. `total`: creation to "
-        "terminal state",
+        "Time of a job. `queued`: creation to the first reply of a service. `running`: first reply to terminal state. "
+        "`total`: creation to terminal state",
     ),
     Metric(
         "job_queue_depth",
