@@ -367,9 +367,10 @@ LINES: tuple[Line, ...] = (
     Line(
         "ACCESS",
         _I,
-        "A request got its response. The record has `correlation_id`, `method`, `route`, `status`, `duration_ms`, the "
-        "error code as `reason`, the caller's `actor` and `tenant_id`, and the required `scope`. The record has `all_tenants` if the "
-        "request had access to all tenants, and `jobId` if the path has a job id. Probes are logged at DEBUG",
+        "A request got its response. The record has `correlation_id`, `method`, `route`, `status`, `duration_ms`, "
+        "the error code as `reason`, the caller's `actor` and `tenant_id`, and the required `scope`. The record "
+        "has `all_tenants` if the request had access to all tenants, and `jobId` if the path has a job id. "
+        "Probes are logged at DEBUG",
     ),
     Line(
         "TOKEN_REFUSED",
