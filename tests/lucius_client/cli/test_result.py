@@ -100,7 +100,7 @@ def test_no_terminal_gets_binary(ended: Callable[[bytes], dict[str, Any]], tmp_p
     with running(ended(BINARY)) as run:
         refused = run(terminal=True)
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "name a file with --out" in refused.stderr
+        assert "name a file with `lucius job result ID --out FILE`" in refused.stderr
         assert len(refused.stderr.splitlines()) == 1
         assert run().stdout.encode("utf-8", "surrogateescape") == BINARY
         assert run("--out", str(tmp_path / "x.png"), terminal=True).returncode == 0

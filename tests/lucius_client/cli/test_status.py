@@ -93,7 +93,7 @@ async def test_a_terminal_shows_four_problems(world: World) -> None:
     found["problems"] = [found["problems"][0]] * (MAX_SHOWN + 2)
     _, screen = shown(found, columns=80)
     assert screen.count(found["problems"][0]["sentence"][:30]) == MAX_SHOWN
-    assert "\n... and 2 more; `lucius status | cat` shows all problems" in screen
+    assert "\n... and 2 more; `lucius status | cat` shows up to 20" in screen
 
 
 async def test_programs_get_the_response(world: World) -> None:

@@ -12,7 +12,7 @@ from lucius_client.cli import ids, rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.options import Limit, OneTenant, Reason, Tenant
+from lucius_client.cli.options import Limit, OneTenant, Reason, SearchedTenant
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing, status
@@ -33,7 +33,12 @@ Filter = Annotated[
         "archived (true), idempotency_key and correlation_id. A time is a timestamp, or an age such as 2h.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the jobs that match now. Change nothing.")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Count the jobs that match now, up to 1,000, and show up to 20 of them. Change nothing."
+    ),
+]
 Wait = Annotated[
     bool,
     typer.Option(
@@ -98,19 +103,19 @@ replay = _command_of("replay", "Replay jobs that have ended, each as a new job."
 
 
 @with_session
-def list_(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
+def list_(session: Session, tenant: SearchedTenant = None, limit: Limit = 50) -> None:
     """List bulk operations, newest first.
 
     If the API requires a tenant and you name none, the command uses the tenants
-    of the latest 300 jobs and first 300 quotas. The limit then applies to each
-    tenant.
+    of the latest 300 jobs and first 300 quotas. The order and the limit then
+    apply to each tenant.
     """
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.bulks(tenant=each, limit=limit))
     session.show(BULKS, [each.plain() for each in found])
 
 
 @with_session
-def show(session: Session, bulk: BulkId, tenant: Tenant = None, wait: Wait = False) -> None:
+def show(session: Session, bulk: BulkId, tenant: SearchedTenant = None, wait: Wait = False) -> None:
     """Show a bulk operation and its counts of jobs."""
     finish(session, session.client.bulk(bulk, tenant=tenant), wait=wait)
 
@@ -119,7 +124,7 @@ def show(session: Session, bulk: BulkId, tenant: Tenant = None, wait: Wait = Fal
 def items(
     session: Session,
     bulk: BulkId,
-    tenant: Tenant = None,
+    tenant: SearchedTenant = None,
     outcome: Annotated[str | None, typer.Option(help="Only jobs with this outcome: OPEN, DONE or REFUSED.")] = None,
     limit: Limit = 1000,
 ) -> None:
@@ -130,7 +135,7 @@ def items(
 
 
 @with_session
-def stop(session: Session, bulk: BulkId, tenant: Tenant = None) -> None:
+def stop(session: Session, bulk: BulkId, tenant: SearchedTenant = None) -> None:
     """Stop a bulk operation. Completed actions remain."""
     finish(session, session.client.cancel_bulk(bulk, tenant=tenant), wait=False)
 

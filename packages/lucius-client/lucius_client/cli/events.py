@@ -63,7 +63,9 @@ def events(
         ),
     ] = None,
     tenant: OneTenant = None,
-    job: Annotated[str | None, typer.Option(help="Only events of this job and of its incident.")] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Complete id of a job. Only events of this job and of its incident.")
+    ] = None,
     job_type: Annotated[
         str | None, typer.Option(help="Only events of jobs, quotas and incidents of this type.")
     ] = None,

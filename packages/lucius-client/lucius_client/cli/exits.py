@@ -24,10 +24,10 @@ class Exit(IntEnum):
     """The exit codes, for scripts."""
 
     OK = 0
-    #: a job ended FAILED_FINAL or CANCELLED, a check or an item of a bulk operation failed, compared jobs differ, an
-    #: export lacks data, or a problem needs an operator
+    #: a job ended FAILED_FINAL or CANCELLED, a check, a delivery or an item of a bulk operation failed, compared jobs
+    #: differ, an export lacks data, or a problem needs an operator
     NOT_WELL = 1
-    #: an invalid option or file, a broken bundle, or an expired login
+    #: an invalid option or file, a broken bundle, an unreadable result, or an expired login
     USAGE = 2
     #: the API responded with a problem, the token issuer or the store of a result refused the request, the job has no
     #: result, or no named key signed the bundle
@@ -91,7 +91,7 @@ def cli_error(error: LuciusError, api: str) -> CliError:
     """Returns the message and the exit code for an error of the client."""
     match error:
         case Unauthenticated():
-            hint = "get a token with `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"
+            hint = "get a token with `lucius login --as TENANT`, or set LUCIUS_TOKEN"
             return CliError(f"token missing, invalid or expired; {hint} ({error.code})", Exit.REFUSED)
         case Refused() if error.code == "TENANT_REQUIRED":
             return CliError(f"{NAME_A_TENANT} ({error.code})", Exit.REFUSED)

@@ -110,7 +110,8 @@ def redrive(
 ) -> None:
     """Apply rejected messages to their jobs again.
 
-    The column `redriven` is the outcome.
+    The column `redriven` is the outcome. The command stops at the first error,
+    and then shows no outcomes of the messages before the error.
     """
     redriven = [session.client.redrive_rejected(message).plain() for message in messages]
     session.show(REJECTED, redriven)

@@ -100,7 +100,7 @@ def show(session: Session, incident: IncidentId) -> None:
 
 @with_session
 def resolve(session: Session, incident: IncidentId, reason: Reason) -> None:
-    """Resolve an incident. Its job stays a dead letter."""
+    """Resolve an incident. Its job, if any, stays a dead letter."""
     session.show_one(INCIDENTS, session.client.resolve_incident(incident, reason=reason).plain())
 
 
@@ -112,7 +112,7 @@ def retry(session: Session, incident: IncidentId, reason: Reason) -> None:
 
 @with_session
 def dismiss(session: Session, incident: IncidentId, reason: Reason) -> None:
-    """Dismiss an incident. Its job leaves the dead letters."""
+    """Dismiss an incident and the dead letter of its job, if any."""
     session.show_one(INCIDENTS, session.client.dismiss_incident(incident, reason=reason).plain())
 
 

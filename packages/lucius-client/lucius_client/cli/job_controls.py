@@ -38,7 +38,10 @@ def resume(session: Session, job: JobId, reason: OptionalReason = None) -> None:
 def admit(
     session: Session,
     job: JobId,
-    reason: Annotated[str, typer.Option(help="Reason for the quota's log, at most 1,024 characters.")],
+    reason: Annotated[
+        str,
+        typer.Option(help="Reason for the job's history and the log of the tenant's quota, at most 1,024 characters."),
+    ],
 ) -> None:
     """Admit a waiting job past its quotas, once. Operators only."""
     show_job(session, session.client.admit(job, reason=reason).plain())

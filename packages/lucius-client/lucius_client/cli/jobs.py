@@ -46,7 +46,7 @@ def jobs(
     type_: JobType = None,
     label: Label = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Only the job of this idempotency key.")
+        str | None, typer.Option(metavar="KEY", help="Only jobs of this idempotency key, at most one for each tenant.")
     ] = None,
     correlation_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs with this correlation id.")
@@ -148,7 +148,11 @@ def explain(
 
 
 @with_session
-def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
+def dependencies(
+    session: Session,
+    job: JobId,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of dependants.")] = 100,
+) -> None:
     """List a job's dependencies and dependants, with their states.
 
     The list of a succeeded job omits the jobs that waited for its success.

@@ -37,6 +37,14 @@ OneTenant = Annotated[
     str | None,
     tenant_option("The tenant. Default: the tenant of the login or token. Required if neither has a tenant."),
 ]
+#: for commands whose API routes are for one tenant, and that search the tenants of known jobs and quotas
+SearchedTenant = Annotated[
+    str | None,
+    tenant_option(
+        "The tenant. Default: the tenant of the login or token. If neither has a tenant, the command searches the "
+        "tenants of the latest 300 jobs and first 300 quotas."
+    ),
+]
 #: for commands that do not use the tenant of a token
 LoginTenant = Annotated[
     str | None,

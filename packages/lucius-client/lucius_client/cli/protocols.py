@@ -68,8 +68,8 @@ def show(session: Session, name: _JobType) -> None:
 def versions(session: Session, name: _JobType) -> None:
     """List a protocol's versions, with their jobs in flight.
 
-    Only callers who see all tenants get the counts, which are as of the last
-    sweep. You can remove an older version when its last job has ended.
+    Only callers who see all tenants get the counts, which can be several minutes
+    old. You can remove an older version when its last job has ended.
     """
     found = session.client.protocol_versions(find_protocol(session, name).protocol_id).plain()
     session.show(VERSIONS, found["versions"], found)

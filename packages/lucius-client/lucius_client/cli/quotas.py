@@ -36,7 +36,9 @@ OneTenant = Annotated[
 Gate = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Quota over all tenants, such as platform, mode:BURST, type:OCR, service:ocr, lane:3."
+        metavar="NAME",
+        help="Quota over all tenants, such as platform, mode:BURST, type:OCR, service:ocr, lane:3. --tenant then has "
+        "no effect.",
     ),
 ]
 Type = Annotated[
@@ -257,7 +259,7 @@ def waiting(
 ) -> None:
     """List jobs waiting for a quota, in order of admission.
 
-    For a quota over all tenants, the list has only jobs of tenants that have
+    The API lists the first 1,000 jobs. For a quota over all tenants, the list has only jobs of tenants that have
     slots or requested slots.
     """
     known = _known(session, tenant, type_, source, gate)
@@ -274,7 +276,7 @@ def log(
     gate: Gate = None,
     limit: Limit = 1000,
 ) -> None:
-    """List the changes of a quota, in order."""
+    """List the changes of a quota, oldest first."""
     known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.quota_log(known, limit=limit)]
     session.show(QUOTA_LOG, rows)

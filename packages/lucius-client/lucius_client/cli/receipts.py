@@ -74,7 +74,8 @@ def receipts(
     rows.append({"of": "total", **_rounded(total)})
     session.show(SUMS, rows)
     if unreadable:
-        text = f"not in the sums: {unreadable} unreadable jobs; `lucius audit export` prints their ids"
+        advice = "`lucius audit export` prints the ids of jobs with lost data"
+        text = f"not in the sums: {unreadable} unreadable jobs; {advice}"
         rendering.write(text, stderr=True)
 
 

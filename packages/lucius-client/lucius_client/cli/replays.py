@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from lucius_client.cli import rendering
-from lucius_client.cli.audit import Key
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.job_controls import Priority
 from lucius_client.cli.job_page import show_job
@@ -56,7 +55,10 @@ def replay(
         bool, typer.Option("--sealed", help="Run a job of --bundle on this machine, without the API.")
     ] = False,
     bundle: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Bundle that was exported --with-content. Requires --sealed.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Bundle that was exported --with-content, or bundle of one job. Requires --sealed."
+        ),
     ] = None,
     step: Annotated[
         list[str] | None,
@@ -65,7 +67,13 @@ def replay(
     artifacts: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder with blobs as CONTAINER/NAME. Requires --sealed.")
     ] = None,
-    key: Key = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="File with a public key (PEM), or key id, that you trust; repeatable. Requires --sealed.",
+        ),
+    ] = None,
 ) -> None:
     """Run an ended job again, as a new job.
 

@@ -88,7 +88,8 @@ def _print_text(result: OpenResult, pieces: Iterable[bytes]) -> None:
         if number == 0 and not _is_text(piece):
             kind = result.media_type or "not text"
             raise UsageError(
-                f"the result is {kind}, {result.size} bytes, and this is a terminal; name a file with --out"
+                f"the result is {kind}, {result.size} bytes, and this is a terminal; name a file with "
+                "`lucius job result ID --out FILE`"
             )
         text = rendering.visible(decoder.decode(piece))
         sys.stdout.write(text)

@@ -56,8 +56,8 @@ def version(session: Session) -> None:
 def health(session: Session) -> None:
     """Show the readiness of the API and its dependencies.
 
-    Warns on stderr about invalid protocols, and about settings that have no
-    effect.
+    Warns on stderr about settings that have no effect. If you see all tenants,
+    also warns about invalid protocols.
 
     Exit codes:
     0: the API is ready

@@ -72,7 +72,7 @@ class Session:
     def tenant(self, named: str | None) -> str | None:
         """Returns the tenant of a command: of the option or the environment or, without a token option, of the login.
 
-        None leaves the choice to the API: the tenant of a token for one tenant, else all tenants.
+        None leaves the choice to the API.
         """
         return named or (None if self.token else credentials.tenant(self.api))
 

@@ -22,7 +22,7 @@ from lucius_client.cli.tables import Column, Listing, age, age_of, print_table
 _STYLES = {"ok": "bold green", "warning": "bold yellow", "critical": "bold red"}
 _MARKS = {"ok": "OK", "warning": "WARNING", "critical": "CRITICAL"}
 _LABEL_WIDTH = 11
-#: maximum problems on a screen, with four lines each; a pipe gets all
+#: maximum problems on a screen, with four lines each; a pipe gets all problems of the response, up to 20
 MAX_SHOWN = 4
 #: characters for few to many directives on a lane
 _HEAT = " ▁▂▃▄▅▆▇█"
@@ -105,7 +105,7 @@ def _lines(found: Json, now: datetime, width: int | None, max_problems: int) -> 
             # not shortened, so that it can be copied
             yield Text("  $ " + one_line(problem["command"]), style="bold")
     if left := len(found["problems"]) - len(problems):
-        yield from map(Text, _fill(f"... and {left} more; `lucius status | cat` shows all problems", width, "  "))
+        yield from map(Text, _fill(f"... and {left} more; `lucius status | cat` shows up to 20", width, "  "))
     yield Text()
     for label, value in _facts(found, now):
         yield from _labelled(label, value, width)

@@ -95,7 +95,10 @@ def submit(
         ),
     ] = None,
     ask: Annotated[
-        list[str] | None, typer.Option(metavar="QUESTION", help="Question for SIS steps; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="QUESTION", help="Question for SIS steps, instead of `prompt_set` in --payload; repeatable."
+        ),
     ] = None,
     label: Annotated[list[str] | None, typer.Option(metavar="KEY:VALUE", help="Label of the jobs; repeatable.")] = None,
     callback: Annotated[

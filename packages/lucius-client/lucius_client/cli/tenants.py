@@ -49,9 +49,9 @@ def export(
     """Write a tenant's data to a file.
 
     The file has JSON lines of jobs, histories, retained events, webhooks, quotas,
-    usage of the last 31 days, incidents, bulk operations, sources and rejected
-    messages. The jobs include archived jobs. The command replaces an existing
-    file only by a complete file.
+    changes of quotas, incidents, bulk operations, sources and rejected messages.
+    The file also has the usage of the last 31 days. The jobs include archived
+    jobs. The command replaces an existing file only by a complete file.
 
     The exit code is 1 if the API cannot read some items. The file lacks these
     items, and the manifest has their ids.
@@ -88,7 +88,8 @@ def purge(
 ) -> None:
     """Delete a tenant's data. Operators only.
 
-    Documents, results, and logs and artifacts of runs stay.
+    Some data stays, for example documents, results, runs' logs and artifacts,
+    and the anchors with job ids. The guide docs/guides/audit.md has the list.
 
     LUCIUS refuses the purge while the tenant has jobs that have not ended. The
     deletion is final, so export the tenant first.

@@ -60,7 +60,8 @@ def usage(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="First hour, as a timestamp or an age: 2026-01-27T10:00:00Z, 90m, 2h, 3d. Default: 1d. Maximum: 31d.",
+            help="First hour, as a timestamp or an age: 2026-01-27T10:00:00Z, 90m, 2h, 3d. Default: 1d. Must be less "
+            "than 31d ago.",
         ),
     ] = None,
     by: Annotated[By | None, typer.Option(help="Also show the sums for each value of this field.")] = None,

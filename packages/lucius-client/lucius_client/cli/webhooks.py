@@ -11,7 +11,7 @@ from lucius_client.cli import ids, rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.listen import listen
-from lucius_client.cli.options import OneTenant, Tenant
+from lucius_client.cli.options import OneTenant, SearchedTenant
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import LOG, Column, Listing, status
@@ -31,7 +31,8 @@ HookOrDefault = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="Id of a webhook, or the id's first characters. `default` means the callback URLs of one tenant's jobs.",
+        help="Id of a webhook, or the id's first characters. `default` means the callback URLs of one tenant's jobs, "
+        "and requires a tenant.",
     ),
     ids.WEBHOOK,
 ]
@@ -94,8 +95,8 @@ def create(
         str,
         typer.Argument(
             metavar="URL",
-            help="https URL that receives the events. An http URL requires a host in the app setting "
-            "LUCIUS_WEBHOOK_HOSTS.",
+            help="https URL of a public host, at port 443, that receives the events. The app setting "
+            "LUCIUS_WEBHOOK_HOSTS allows other URLs.",
         ),
     ],
     format_: Annotated[Format, typer.Option("--format", help="Format of the body.")] = Format.CLOUDEVENTS,
@@ -127,18 +128,19 @@ def create(
 
 
 @with_session
-def list_(session: Session, tenant: Tenant = None) -> None:
+def list_(session: Session, tenant: SearchedTenant = None) -> None:
     """List webhooks, oldest first.
 
     If the API requires a tenant and you name none, the command uses the tenants
-    of the latest 300 jobs and first 300 quotas.
+    of the latest 300 jobs and first 300 quotas. The order then applies to each
+    tenant.
     """
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.webhooks(tenant=each))
     session.show(HOOKS, [each.plain() for each in found])
 
 
 @with_session
-def show(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
+def show(session: Session, webhook: HookOrDefault, tenant: SearchedTenant = None) -> None:
     """Show a webhook and the state of its deliveries."""
     session.show_one(HOOKS, session.client.webhook(webhook, tenant=tenant).plain())
 
@@ -157,7 +159,7 @@ def change(
     ] = False,
     description: Description = None,
     enabled: Annotated[bool | None, typer.Option("--on/--off", help="Enable or disable the webhook.")] = None,
-    tenant: Tenant = None,
+    tenant: SearchedTenant = None,
 ) -> None:
     """Update a webhook.
 
@@ -176,7 +178,7 @@ def change(
 
 
 @with_session
-def remove(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+def remove(session: Session, webhook: HookId, tenant: SearchedTenant = None) -> None:
     """Delete a webhook and its waiting deliveries."""
     session.client.remove_webhook(webhook, tenant=tenant)
     if session.for_people:
@@ -184,7 +186,7 @@ def remove(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 
 
 @with_session
-def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+def send_test(session: Session, webhook: HookId, tenant: SearchedTenant = None) -> None:
     """Send a test event now.
 
     The exit code is 1 if the delivery failed.
@@ -199,7 +201,7 @@ def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 
 
 @with_session
-def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
+def rotate(session: Session, webhook: HookOrDefault, tenant: SearchedTenant = None) -> None:
     """Create a new secret. The old secret also signs for a day.
 
     A second rotation within the day revokes the oldest secret immediately.
@@ -208,7 +210,7 @@ def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> N
 
 
 @with_session
-def resume(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+def resume(session: Session, webhook: HookId, tenant: SearchedTenant = None) -> None:
     """Enable a webhook and send its waiting deliveries now.
 
     The webhook can be suspended, disabled, or waiting after failed attempts.
@@ -235,7 +237,7 @@ def deliveries(
         str | None, typer.Option(help="Only deliveries in this state: PENDING, DELIVERED or DEAD.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of items. Pending items come first.")] = 50,
-    tenant: Tenant = None,
+    tenant: SearchedTenant = None,
 ) -> None:
     """List the deliveries of a webhook, with their results."""
     found = session.client.deliveries(webhook, state=state.upper() if state else None, tenant=tenant, limit=limit)
@@ -243,7 +245,7 @@ def deliveries(
 
 
 @with_session
-def log(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
+def log(session: Session, webhook: HookId, tenant: SearchedTenant = None) -> None:
     """List the changes of a webhook, in order."""
     found = session.client.webhook_log(webhook, tenant=tenant)
     session.show(LOG, [each.plain() for each in found])
@@ -257,7 +259,7 @@ def redeliver(
         int, typer.Argument(min=1, metavar="NUMBER", help="Number of the delivery in `lucius webhook deliveries`.")
     ],
     name: Annotated[str | None, typer.Option(help="Name of the callback URL, for the webhook `default`.")] = None,
-    tenant: Tenant = None,
+    tenant: SearchedTenant = None,
 ) -> None:
     """Start the next attempt of a delivery now.
 
