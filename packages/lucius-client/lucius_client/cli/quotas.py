@@ -259,8 +259,8 @@ def waiting(
 ) -> None:
     """List jobs waiting for a quota, in order of admission.
 
-    The API lists the first 1,000 jobs. For a quota over all tenants, the list has only jobs of tenants that have
-    slots or requested slots.
+    The API lists the first 1,000 jobs. For a quota over all tenants, the list has
+    only jobs of tenants that have slots or requested slots.
     """
     known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.waiting(known, limit=limit)]
