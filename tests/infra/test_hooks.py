@@ -179,7 +179,9 @@ def test_keys_are_made_once_and_rotated(walk: Walk) -> None:
     assert done.output == "kv-1: lucius-webhook-keys has 2 keys\n"
     refresh, restart = done.asked[-2:]
     assert refresh.startswith("az rest --method POST")
-    assert "/resourceGroups/rg/providers/Microsoft.Web/sites/func/config/configreferences/appsettings/refresh" in refresh
+    assert (
+        "/resourceGroups/rg/providers/Microsoft.Web/sites/func/config/configreferences/appsettings/refresh" in refresh
+    )
     assert restart == "az functionapp restart --resource-group rg --name func --output none"
     now = walk.state()["vaults"][0]["secrets"]["lucius-webhook-keys"].split(",")
     assert (len(now), now[1]) == (2, first)

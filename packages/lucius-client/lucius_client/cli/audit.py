@@ -39,7 +39,8 @@ WithoutHeads = Annotated[
     typer.Option("--without-heads", help="Export the jobs created in the window, without signed heads."),
 ]
 WithContent = Annotated[
-    bool, typer.Option("--with-content", help="Include payloads, error texts and query strings of references.")
+    bool,
+    typer.Option("--with-content", help="Include payloads, error texts of services, and query strings of references."),
 ]
 
 audit_app = typer.Typer(help="Export and verify bundles of histories for auditors.", no_args_is_help=True)
