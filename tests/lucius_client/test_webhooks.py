@@ -163,6 +163,13 @@ def test_the_commands(words: tuple[str, ...], named: str, request_: tuple[str, s
     assert printed in completed.stdout
 
 
+def test_the_secret_of_callback_urls_can_be_shown_again() -> None:
+    """`lucius webhook secret` shows it, unlike the secrets of other webhooks."""
+    with serving(CannedResponse(body=ANSWERS["HookSecret"] | {"hookId": "default"})) as api:
+        completed = run_main("webhooks", "rotate", "default", "--tenant", "acme", api=api.url)
+    assert completed.stdout.splitlines()[-1] == f"secret: {SECRET}"
+
+
 def test_the_filter_of_a_command() -> None:
     """The options become one filter; `--every` removes it."""
     with serving(answer("HookDetail")) as api:

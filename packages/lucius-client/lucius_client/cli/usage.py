@@ -71,7 +71,8 @@ def usage(
     A job counts in the hour of its creation. The waits are the median and the
     95th percentile of admitted jobs, rounded up to a bucket. The peak of active
     jobs is from one sample a minute. `rejected` is the approximate number of
-    creations of jobs that the API refused with 429.
+    creations of jobs that a limit refused, including each try of a bulk
+    operation.
     """
     report = session.client.usage(
         tenant=tenant, since=instant_ago("--since", since), by=by.value if by is not None else None

@@ -45,7 +45,11 @@ JobTypes = Annotated[
 ]
 Labels = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="KEY:VALUE", help="Only events of jobs with this label; repeatable."),
+    typer.Option(
+        "--label",
+        metavar="KEY:VALUE",
+        help="Only events of jobs with this label; repeatable. The jobs must have all the labels.",
+    ),
 ]
 Description = Annotated[str | None, typer.Option(help="Description, for people.")]
 
@@ -310,4 +314,6 @@ def _answer(found: Json) -> str:
 def _show_secret(session: Session, hook: Json) -> None:
     session.show_one(HOOKS, hook)
     if session.for_people:
-        rendering.write(f"secret, shown only now: {hook['secret']}")
+        # `lucius webhook secret` shows the secret of `default` again
+        once = "" if hook["hookId"] == "default" else ", shown only now"
+        rendering.write(f"secret{once}: {hook['secret']}")
