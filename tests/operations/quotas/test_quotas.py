@@ -18,6 +18,7 @@ from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 from tests.operations.conftest import World
+from tests.operations.faults import meanwhile
 from tests.operations.support import control, create_numbered, dispatch, history, service_sends
 from tests.worlds.gates import (
     OCR,
@@ -247,3 +248,17 @@ async def test_one_job_goes_past_its_gates(world: World) -> None:
         await admit_job(world.context, world.orchestrations, jobs[1], OPERATOR)
     with pytest.raises(JobNotFound):
         await admit_job(world.context, world.orchestrations, "job_0", OPERATOR)
+
+
+@pytest.mark.parametrize("before_read", [False, True])
+async def test_a_job_that_ends_during_its_admission_is_returned_as_it_ended(world: World, before_read: bool) -> None:
+    """Race conflict: a cancel commits after the job got its slot, and before its admission is committed or begins."""
+    await ruled(world, max_active=1)
+    waiting = [await created(world, number) for number in range(2)][1]
+    target, name = (world.index, "move_place") if before_read else (world.ledger, "commit")
+    meanwhile(target, name, lambda: control(world, waiting, ControlKind.CANCEL), after=before_read)
+    stored = await admit_job(world.context, world.orchestrations, waiting, OPERATOR)
+    assert stored.record.job.status is JobStatus.CANCELLED
+    await take_turn(world.context, "tenant_a")
+    admission, _ = await read_admission(world.context, "tenant_a")
+    assert (admission.active, admission.staged, admission.waiting) == (1, 0, 0)
