@@ -97,7 +97,11 @@ async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> b
         return False
 
     async def one(tenant: str) -> str | None:
-        return await _write_part(context, tenant, day, is_complete=tenant not in incomplete)
+        digest, is_complete = await _write_part(context, tenant, day, is_complete=tenant not in incomplete)
+        if not is_complete:
+            # an earlier call may have written the part, which does not change
+            incomplete.add(tenant)
+        return digest
 
     parts = [digest for digest in await run_concurrently(tenants, one, limit=_AT_ONCE) if digest is not None]
     before = await kept.read(anchor_name(day - _DAY))
@@ -126,16 +130,16 @@ async def _find_incomplete(
     return {tenant for tenant, complete in zip(tenants, checked, strict=True) if not complete}
 
 
-async def _write_part(context: Context, tenant: str, day: date, *, is_complete: bool) -> str | None:
-    """Writes the tenant's file of the day. Returns its digest, or None if the tenant has no event of that day. Raises
-    LedgerUnavailable.
+async def _write_part(context: Context, tenant: str, day: date, *, is_complete: bool) -> tuple[str | None, bool]:
+    """Writes the tenant's file of the day, unless it exists. Returns the digest of the file, or None if the tenant has
+    no event of that day, and `False` if the file is marked as incomplete. Raises LedgerUnavailable.
     """
     audit, name = context.require_audit(), part_name(tenant, day)
-    if (stored := await _digest(context, name)) is not None:
+    if (stored := await _read_part(context, name)) is not None:
         return stored
     first = await audit.heads.list_days(tenant, day, day, limit=_PAGE)
     if not first:
-        return None
+        return None, is_complete
     digest = hashlib.sha256()
 
     async def content() -> AsyncIterator[bytes]:
@@ -153,16 +157,20 @@ async def _write_part(context: Context, tenant: str, day: date, *, is_complete: 
             )
 
     if await audit.kept.create(name, content()):
-        return digest.hexdigest()
-    return await _digest(context, name)
+        return digest.hexdigest(), is_complete
+    return await _read_part(context, name) or (None, is_complete)
 
 
-async def _digest(context: Context, name: str) -> str | None:
-    """Returns the SHA-256 of a file in hex, or None if the file does not exist. Raises LedgerUnavailable."""
-    kept, digest, offset = context.require_audit().kept, hashlib.sha256(), 0
+async def _read_part(context: Context, name: str) -> tuple[str, bool] | None:
+    """Returns the SHA-256 of a file in hex, and `False` if the file is marked as incomplete. Returns None if the file
+    does not exist. Raises LedgerUnavailable.
+    """
+    kept, digest, offset, is_complete = context.require_audit().kept, hashlib.sha256(), 0, True
     while (content := await kept.read(name, offset=offset, length=_READ)) is not None:
+        if not offset:
+            is_complete = b'"complete":false' not in content.partition(b"\n")[0]
         digest.update(content)
         offset += len(content)
         if len(content) < _READ:
-            return digest.hexdigest()
+            return digest.hexdigest(), is_complete
     return None

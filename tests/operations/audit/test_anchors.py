@@ -123,6 +123,28 @@ async def test_an_anchor_waits_for_heads_and_not_for_ever(audited: Audited) -> N
     assert await write_anchors(audited.world.context) == 1
 
 
+async def test_an_anchor_names_incomplete_parts_of_an_earlier_call(
+    audited: Audited, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first call writes the part and no anchor. The part stays incomplete, although the heads are complete later.
+
+    Only the call that writes the anchor logs the warning.
+    """
+    caplog.set_level("WARNING")
+    await audited.finished()
+    await audited.taken()
+    await dispatch(audited.world, await submitted(audited.world, **ONE | {"idempotency_key": "2"}))
+    lost = await audited.hints()
+    to_next_day(audited, INCOMPLETE_AFTER)
+    with failing(audited.kept, "create", only=lambda name, _: name.startswith("days/")):
+        assert await write_anchors(audited.world.context) == 0
+    assert "ANCHOR_INCOMPLETE" not in caplog.text
+    await audited.taken(lost)
+    assert await write_anchors(audited.world.context) == 1
+    assert b'"complete":false' in audited.kept.files[part_name(TENANT, audited.today - DAY)]
+    assert caplog.text.count('"event": "ANCHOR_INCOMPLETE"') == 1
+
+
 async def test_anchors_are_read_with_the_tenants_lines(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is longer than a page continues on the next one."""
     await day_with_jobs(audited)
