@@ -22,7 +22,7 @@ const PRIORITIES = ["low", "normal", "high", "emergency"];
 export function Controls({ job, onDone }) {
   const [open, setOpen] = useState(null);
   const [priority, setPriority] = useState(job.priority);
-  const possible = ACTIONS.filter((each) => may(each.send) && (each.name !== "admit" || operatesAll.value) && each.states.includes(job.status) && !(each.name === "redrive" && (job.redriven_by || job.archived_at || job.error_code === "WITHDRAWN")));
+  const possible = ACTIONS.filter((each) => may(each.send) && (each.name !== "admit" || operatesAll.value) && each.states.includes(job.status) && !(each.name === "redrive" && (job.redriven_by || job.archived_at)) && !(["redrive", "replay"].includes(each.name) && job.error_code === "WITHDRAWN"));
   const values = { jobId: job.jobId, ...(open?.name === "priority" ? { priority } : {}) };
   const run = async (reason) => {
     const done = await open.send({ ...values, reason });
