@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from shared.core.gates.rules import Gate
+from shared.core.gates.rules import OVER_ALL, Gate
 from shared.core.gates.tight_quotas import TightQuota, tightest
 
 
@@ -192,10 +192,12 @@ def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
     if not each:
         return None
     quotas: dict[Gate, TightQuota] = {}
-    for quota in (quota for mark in each for quota in mark.quotas):
-        # each share counts its own tenants for a quota over all tenants
-        known = quotas.get(quota.gate, replace(quota, active=0, waiting=0))
-        quotas[quota.gate] = replace(quota, active=known.active + quota.active, waiting=known.waiting + quota.waiting)
+    for quota in (quota for mark in sorted(each, key=lambda mark: mark.ended_at) for quota in mark.quotas):
+        # each share counts its own tenants for a quota over all tenants; after a change of the number of sweepers, two
+        # marks can have the quota of one tenant, and the later one is right
+        known = quotas.get(quota.gate) if quota.gate.kind in OVER_ALL else None
+        active, waiting = (known.active, known.waiting) if known is not None else (0, 0)
+        quotas[quota.gate] = replace(quota, active=active + quota.active, waiting=waiting + quota.waiting)
     return SweepMark(
         ended_at=min(mark.ended_at for mark in each),
         looked_at=sum(mark.looked_at for mark in each),

@@ -118,7 +118,7 @@ async def test_a_bulk_is_made_read_and_stopped(either: EitherClient) -> None:
 
 
 async def test_an_empty_parameter_of_a_bulk_filter_is_sent(either: EitherClient) -> None:
-    """The API refuses an empty parameter. Without the parameter, the filter would match every job."""
+    """No job matches an empty parameter, or the API refuses it. Without it, the filter would match every job."""
     words = {"status": (), "label": "", "archived": False}
     with serving(CannedResponse(202, by_model("job_1")["Bulk"])) as api:
         await either.call(api.url, lambda client: client.start_bulk("cancel", words, reason="r"))

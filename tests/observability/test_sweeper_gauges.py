@@ -161,3 +161,16 @@ def test_a_quota_over_all_tenants_is_one_of_several_sweepers() -> None:
     whole = merged(SweepMark(ended_at=START, looked_at=0, actions=0, more=False, quotas=[each]) for each in quotas)
     assert whole is not None
     assert whole.quotas == [replace(quotas[0], active=5, waiting=2)]
+
+
+def test_a_quota_of_one_tenant_in_two_marks_has_the_numbers_of_the_later_sweep() -> None:
+    """After a change of the number of sweepers, until each share has swept."""
+    gate = Gate(GateKind.TENANT, "tenant_a")
+    older, newer = [TightQuota(gate=gate, active=number, max_active=9, waiting=1, held=True) for number in (2, 3)]
+    marks = [
+        SweepMark(ended_at=at, looked_at=0, actions=0, more=False, quotas=[each])
+        for at, each in ((START + timedelta(minutes=1), newer), (START, older))
+    ]
+    whole = merged(marks)
+    assert whole is not None
+    assert whole.quotas == [newer]

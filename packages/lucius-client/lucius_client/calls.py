@@ -320,7 +320,7 @@ def _post_once(
 
 def _filter(words: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the parameters of a filter as JSON, without parameters that are None. Keeps empty values, which the API
-    refuses, since a filter without the parameter matches more jobs.
+    refuses or which match no job, since a filter without the parameter matches more jobs.
     """
     return {name: _in_json(value) for name, value in words.items() if value is not None}
 
