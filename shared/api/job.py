@@ -340,7 +340,8 @@ def _output_end(record: Record, retention: Retention) -> datetime | None:
 
 
 def step_response(step: StepRow) -> Step:
-    return Step.of(step, stepId=step.step_id, max_attempts=step.timings.max_attempts)
+    gated = {name: getattr(step, name) for name in ("gated_since", "gated_by", "gated_until")}
+    return Step.of(step, stepId=step.step_id, max_attempts=step.timings.max_attempts, **gated)
 
 
 def event_response(event: EventRow) -> Event:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shared.api.explain import explain
+from shared.api.job import step_response
 from shared.api.receipt import receipt
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
@@ -107,6 +108,10 @@ async def test_a_held_guard_keeps_the_next_attempt_back(world: World, gate: Gate
     assert max(waits) <= 330
     record = await world.job(job_id)
     assert (record.job.status, record.steps[0].status) == (JobStatus.QUEUED, StepStatus.PENDING)
+    shown = step_response(record.steps[0])
+    assert shown.gated_by == gate.display_name
+    assert shown.gated_since is not None
+    assert shown.gated_until is not None
     assert await types(world, job_id) == ["JOB_CREATED", "GATED"]
     assert (await world.ledger.events(job_id))[-1].reason == f"dispatch limit {gate.display_name} is held"
     assert world.publisher.sent == []
