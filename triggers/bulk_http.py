@@ -60,7 +60,7 @@ BULK_KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
     f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same bulk operation. The same "
-    "key with another body returns 409.",
+    "key with another body returns 409. Without a key, each request creates another bulk operation.",
 )
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, ProblemCode.NOT_STORABLE, TenantForbidden)
 _READ_PROBLEMS = (*_TENANT_PROBLEMS, BulkNotFound)

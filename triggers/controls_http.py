@@ -59,7 +59,8 @@ _BULK_KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
     f"With `withDependants` only. Idempotency key, at most {MAX_KEY} characters. The same key and body return the same "
-    "bulk operation. The same key with another body returns 409.",
+    "bulk operation. The same key with another body returns 409. Without a key, each request creates another bulk "
+    "operation.",
 )
 
 _route = partial(Route, scope=Scope.OPERATE, durable_client=True, tag="jobs")

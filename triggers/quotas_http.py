@@ -97,12 +97,12 @@ change_route = partial(
     function="quotas_list",
     path="v1/quotas",
     summary="List quotas",
-    description="Lists the tenant's own quota first, then the quotas of job types and sources that have settings. "
-    "With `type`, `source` or `name` the response has only that quota, with its `id` and `etag`, even if the quota has "
-    "no settings.\n\n"
+    description="Lists the tenant's own quota, then its quotas of job types and sources that have settings, or a "
+    "stored state of a rate or breaker. With `type`, `source` or `name` the response has only that quota, with its "
+    "`id` and `etag`, even if the quota has no settings.\n\n"
     "All-tenants callers who name no tenant, or `*`, get the quotas over all tenants, then the limits for every "
-    "tenant. Without a tenant, the quotas of each tenant with own settings follow. A tenant without own settings is "
-    f"not listed, even if its jobs wait. `limit` then counts tenants, at most {_MAX_TENANTS} per page.",
+    "tenant. Without a tenant, the quotas of each tenant with own settings follow. A tenant that never had own "
+    f"settings is not listed, even if its jobs wait. `limit` then counts tenants, at most {_MAX_TENANTS} per page.",
     parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),

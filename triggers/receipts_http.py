@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -17,6 +19,10 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
 
+_FILTERS = tuple(
+    replace(each, description="Tenant of the jobs. Default: the caller's tenant.") if each.name == "tenant_id" else each
+    for each in FILTERS
+)
 BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Additional sums per job type, source or priority.")
 
 
@@ -29,7 +35,7 @@ BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Additional sum
     summary="Sum time breakdowns of jobs",
     description="Sums time and operations of the jobs that match the filter, newest first. A page sums at most "
     f"{MAX_JOBS} jobs. For a total, add up the pages. All-tenants callers must set `tenant_id`.",
-    parameters=(*FILTERS, BY, *PAGE),
+    parameters=(*_FILTERS, BY, *PAGE),
     responses={200: ReceiptSums},
     problems=(ProblemCode.TENANT_REQUIRED, ProblemCode.BY_INVALID, *FILTER_PROBLEMS, *PAGE_PROBLEMS),
 )

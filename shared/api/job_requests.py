@@ -80,7 +80,7 @@ class DryRun(Response):
     idempotency: DryIdempotency
     quota: DryQuota
     directives: list[dict[str, Any]]
-    """Directive of each step, without the fields of an attempt."""
+    """Directive of each step, without the job id and the fields of an attempt."""
 
 
 class LineOutcome(Response):

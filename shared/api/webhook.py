@@ -59,7 +59,7 @@ class HookFilterBody(RequestBody):
     types: _Names = Field(default_factory=list)
     """Event types. The event must have one of these types."""
     job_types: _Names = Field(default_factory=list)
-    """Job types. The event's job must have one of these types."""
+    """Job types. The event's job, quota or incident must have one of these types."""
     labels: _Labels = Field(default_factory=dict)
     """Labels. The event's job must have each of these labels with exactly this value."""
 
@@ -190,8 +190,8 @@ class Hook(Response):
     previous_until: Instant | None
     """Time until which the previous secret signs, too."""
     failures: int
-    """Number of failed attempts, without 4xx responses other than 408, 425 and 429. A success, a resume, a new URL or
-    such a 4xx response to a probe sets the number to 0."""
+    """Number of failed attempts, without 4xx responses other than 408, 425 and 429. For example, a success, a resume or
+    a new URL sets the number to 0."""
     failing_since: Instant | None
     succeeded_at: Instant | None
     """Time of the last successful delivery, at most a minute too early."""

@@ -52,10 +52,10 @@ _DESCRIPTION = (
     "Bodies of requests are JSON in UTF-8, with at most 64 nested levels, without duplicate keys, NaN or lone "
     "surrogates. The maximum is 1 MiB, for a callback 256 KiB, and for a GraphQL request 16 KiB. A minor version can "
     "add fields to responses: ignore unknown fields. Every error has the form of "
-    "RFC 9457 and a stable `code`.\n\nLists are paged: pass `next` as `cursor` to get the next page. Reads have an "
-    "`ETag`. If the response is unchanged, a request with `If-None-Match` returns 304. Every `GET` route "
-    "supports `HEAD`.\n\n`Retry-After` is in seconds. A request can set `X-Correlation-Id`. Every response has "
-    "this header."
+    "RFC 9457 and a stable `code`.\n\nLists are paged: pass `next` as `cursor`, or as `after` for the events of a "
+    "tenant, to get the next page. Reads have an `ETag`. If the response is unchanged, a request with `If-None-Match` "
+    "returns 304. Every `GET` route supports `HEAD`.\n\n`Retry-After` is in seconds. A request can set "
+    "`X-Correlation-Id`. Every response has this header."
 )
 
 _AUTHENTICATION = {

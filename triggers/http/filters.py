@@ -29,12 +29,12 @@ FILTER_PROBLEMS = filter_problems(JobFilter)
 #: JSON Schema of an object with the same parameters
 FILTER_SCHEMA = {
     "type": "object",
-    "description": "Parameters of the filter of `GET /v1/jobs` with their values. `tenant_id`: tenant of the jobs. "
-    "Default: the caller's tenant.",
+    "description": "Parameters of the filter of `GET /v1/jobs` with their values.",
     "properties": {
         each.name: each.kind.in_json or {**each.kind.schema, "description": each.description}
         for each in parameters_of(JobFilter)
-    },
+    }
+    | {"tenant_id": {"type": "string", "description": "Tenant of the jobs. Default: the caller's tenant."}},
     "additionalProperties": False,
 }
 

@@ -36,7 +36,7 @@ WAIT = in_query(
     "wait",
     {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
     "Long poll. Maximum seconds to wait for the event in `until` before the response. Default 0, maximum "
-    f"{MAX_WAIT_S}.",
+    f"{MAX_WAIT_S}. No effect with `asOf`.",
 )
 
 
