@@ -58,8 +58,8 @@ _EFFECTS = {
 _BULK_KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
-    f"With `withDependants` only. Idempotency key, at most {MAX_KEY} characters. The same key and body return the same "
-    "bulk operation. The same key with another body returns 409. Without a key, each request creates another bulk "
+    f"Idempotency key with `withDependants`, at most {MAX_KEY} characters. The same key and body return the same bulk "
+    "operation. The same key with another body returns 409. Without a key, each request creates another bulk "
     "operation.",
 )
 

@@ -135,6 +135,7 @@ async def quotas_list(request: Request) -> func.HttpResponse:
     "changes. `If-None-Match` has no effect, since the numbers change without the ETag.",
     parameters=(GATE, *NAMES, NAME),
     responses={200: Quota},
+    etag_for_changes=True,
     problems=NAME_PROBLEMS,
 )
 async def _read(request: Request) -> func.HttpResponse:

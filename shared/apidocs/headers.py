@@ -24,8 +24,7 @@ PARAMETERS: JsonObject = {
         "in": "header",
         "required": False,
         "schema": {"type": "string"},
-        "description": "ETags of earlier responses, separated by commas. Returns 304 if one of these ETags is current. "
-        "`GET /v1/quotas/{gate}` ignores this header.",
+        "description": "ETags of earlier responses, separated by commas. Returns 304 if one of these ETags is current.",
     },
 }
 

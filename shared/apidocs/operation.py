@@ -64,7 +64,7 @@ def _parameters(route: Route) -> list[JsonObject]:
     named = {each.name for each in route.parameters}
     for name in re.findall(r"{(\w+)}", route.path):
         assert name in named, f"{route.function} does not declare its parameter {name}"
-    common = ["CorrelationId", *(["IfNoneMatch"] if route.method == "GET" and 304 not in route.responses else [])]
+    common = ["CorrelationId", *(["IfNoneMatch"] if route.revalidates else [])]
     return parameters + [{"$ref": f"#/components/parameters/{name}"} for name in common]
 
 
@@ -129,7 +129,7 @@ def _responses(route: Route, routes: Iterable[Route], examples: JsonObject) -> J
         responses[str(status)] = _response(route, status, answer, examples)
         if answer is Accepted:
             responses[str(status)]["links"] = _links(routes)
-    if route.method == "GET" and 200 in route.responses:
+    if route.revalidates:
         responses["304"] = {
             "description": "Not modified: an ETag of `If-None-Match` is current.",
             "headers": headers.of(route, 304),

@@ -102,6 +102,8 @@ class Route:
     streams: bool = False
     #: `True` if the token of a directive guards it
     callback: bool = False
+    #: `True` if its `ETag` is for `If-Match`, so that the route ignores `If-None-Match`
+    etag_for_changes: bool = False
     #: path to use instead, if the route is an older name
     successor: str | None = None
 
@@ -114,6 +116,11 @@ class Route:
     def moves(self) -> bool:
         """Returns True if the route's caller must have the right to change the jobs that the route reads (R24)."""
         return self.method != "GET" and not self.only_reads
+
+    @property
+    def revalidates(self) -> bool:
+        """Returns True if the route returns 304 for an ETag of `If-None-Match`."""
+        return self.method == "GET" and 200 in self.responses and not self.etag_for_changes
 
     @property
     def takes_body(self) -> bool:
