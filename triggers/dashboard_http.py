@@ -34,9 +34,9 @@ _MAX_NAME = 512
     summary="Get the overview",
     description="Returns the problems, worst first, and counts of jobs, lanes, services, quotas and the last hour. "
     "Counts of all tenants, and the statuses of one tenant's jobs, are one minute old, or several minutes if many jobs "
-    "are active. The number of a tenant's jobs and the counts of the tenant's quotas are current.\n\nThe overview of "
-    "one tenant has only the counts of that tenant. The problems are those of the tenant, dependencies, services, the "
-    "sweeper and quotas over all tenants.",
+    "have not ended. The number of a tenant's jobs and the counts of the tenant's quotas are current.\n\nThe overview "
+    "of one tenant has only the counts of that tenant. The problems are those of the tenant, dependencies, services, "
+    "the sweeper and quotas over all tenants.",
     parameters=(
         Parameter(
             name="tenant",

@@ -69,7 +69,7 @@ route = partial(Route, scope=Scope.READ, tag="jobs")
     path="v1/jobs",
     summary="List jobs",
     description="Lists jobs, newest first. Eventually consistent: the item of a job that has not ended can be one "
-    f"minute old, or several minutes if many jobs are active.\n\n{_PARTIAL}",
+    f"minute old, or several minutes if many jobs have not ended.\n\n{_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: JobPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),

@@ -51,7 +51,7 @@ async def _protocols_read(request: Request) -> func.HttpResponse:
     summary="List a protocol's versions",
     every_tenant=True,
     description="Lists each version that the app has ever loaded, with its number of jobs that have not ended. The "
-    "numbers are one minute old, or several minutes if many jobs are active.",
+    "numbers are one minute old, or several minutes if many jobs have not ended.",
     parameters=(_ID,),
     responses={200: ProtocolVersions},
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),

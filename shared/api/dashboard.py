@@ -65,7 +65,7 @@ class OverviewJobs(Response):
     """`true` if the overview is of one tenant, and the tenant has at least 1,000 of these jobs. `active` then counts
     1,000 jobs."""
     counted_at: Instant | None
-    """End of the last sweep. The statuses are as of this time or, if many jobs are active, some sweeps older. Null
+    """End of the last sweep. The statuses are as of this time or, if many jobs have not ended, some sweeps older. Null
     before the first sweep."""
 
 

@@ -51,8 +51,8 @@ class DependencyState(Response):
 
 
 class WorkInProgress(Response):
-    """The sweeper's last complete count of active jobs, which takes one or several sweeps. The gauges have the same
-    counts. Ages are as of the request."""
+    """The sweeper's last complete count of jobs that have not ended, which takes one or several sweeps. The gauges have
+    the same counts. Ages are as of the request."""
 
     active: dict[str, int]
     """Number of jobs that have not ended, by status. A status without jobs is absent."""
@@ -79,8 +79,8 @@ class SweeperState(Response):
     late: bool
     """`true` if the last sweep was over five minutes ago. Jobs continue, but lost messages are not detected."""
     work: WorkInProgress | None
-    """The sweeper's last complete count of active jobs. Null before the first sweep, or if the caller does not see all
-    tenants."""
+    """The sweeper's last complete count of jobs that have not ended. Null before the first sweep, or if the caller does
+    not see all tenants."""
 
 
 class SettingNotRead(Response):

@@ -150,7 +150,7 @@ class Step(Response):
     last_error_code: str | None
     last_error_message: str | None
     progress: Any
-    """Last progress that the service reported."""
+    """Last recorded progress of the current attempt."""
     created_at: Instant
     updated_at: Instant
     completed_at: Instant | None
@@ -267,7 +267,7 @@ class JobLine(Response):
     """Id of the step in progress or, before the start, of the first step to run. Null if the job has ended."""
     seq: int
     """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one minute old, or
-    several minutes if many jobs are active."""
+    several minutes if many jobs have not ended."""
     labels: dict[str, str]
     created_at: Instant
     completed_at: Instant | None

@@ -86,7 +86,8 @@ class ProtocolVersions(Response):
     protocol_id: str
     request_type: str
     counted_at: Instant | None
-    """End of the last sweep. If many jobs are active, `jobs` is from some sweeps earlier. Null if `jobs` is null."""
+    """End of the last sweep. If many jobs have not ended, `jobs` is from some sweeps earlier. Null if `jobs` is
+    null."""
     versions: list[ProtocolVersion]
 
 

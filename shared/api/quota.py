@@ -42,7 +42,8 @@ class QuotaRule(Response):
     """Limits of a quota. A null field is not set."""
 
     max_active: int | None = None
-    """Maximum active jobs."""
+    """Maximum active jobs. For a service, maximum directives in flight on each lane. For a lane, maximum directives in
+    flight."""
     max_per_hour: int | None = None
     """Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start, in addition to jobs that
     bypass the rate."""

@@ -64,7 +64,8 @@ class RuleChange(RequestBody):
     reason: Why
     """Reason, one line. Recorded in the quota's log."""
     max_active: _Number | None = None
-    """Maximum active jobs."""
+    """Maximum active jobs. For a service, maximum directives in flight on each lane. For a lane, maximum directives in
+    flight."""
     max_per_hour: _Number | None = None
     """Rate in starts per hour. In any hour, at most `max_per_hour` plus `burst` jobs start, in addition to jobs that
     bypass the rate."""
