@@ -36,6 +36,7 @@ async def _protocols_list(request: Request) -> func.HttpResponse:
     function="protocols_read",
     path="v1/protocols/{protocolId}",
     summary="Get a protocol",
+    description="Returns the version that new jobs outside of a ramp follow.",
     parameters=(_ID,),
     responses={200: Protocol},
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),

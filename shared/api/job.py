@@ -92,7 +92,7 @@ class StepResult(Response):
 
 
 class Step(Response):
-    """A step of a job, from its row in the ledger."""
+    """A step of a job."""
 
     stepId: Annotated[str, Field(examples=["ocr"])]
     step_index: Annotated[int, Field(ge=0)]
@@ -178,7 +178,7 @@ class JobLinks(Response):
 
 
 class Job(Response):
-    """A job and its steps, from the ledger."""
+    """A job and its steps."""
 
     jobId: JobId
     tenant_id: Annotated[str, Field(examples=["tenant_a"])]

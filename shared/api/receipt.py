@@ -60,7 +60,7 @@ class Operations(Response):
     table_reads: Operation
     """Number of reads that the job's transactions need if HTTP, Durable Functions and each lane are separate
     processes. One process needs fewer reads. A RESULT more than one minute after its ACK needs one more read.
-    Events without a change do not count."""
+    Reads without a transaction do not count."""
     episodes: Operation
     """Number of orchestration episodes, which are starts and received events. A timer without work does not count."""
     beyond: dict[str, int]
