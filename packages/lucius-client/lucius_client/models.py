@@ -394,7 +394,8 @@ class DryRun(Message):
     idempotency: DryIdempotency
     quota: DryQuota
     directives: Annotated[
-        list[dict[str, Any]], Field(description="Directive of each step, without the fields of an attempt.")
+        list[dict[str, Any]],
+        Field(description="Directive of each step, without the job id and the fields of an attempt."),
     ]
 
 
@@ -663,7 +664,7 @@ class HookSecret(Message):
     failures: Annotated[
         int,
         Field(
-            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. A success, a resume, a new URL or\nsuch a 4xx response to a probe sets the number to 0."
+            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. For example, a success, a resume or\na new URL sets the number to 0."
         ),
     ]
     failing_since: AwareDatetime | None
@@ -788,7 +789,7 @@ class Operations(Message):
     table_reads: Annotated[
         Operation,
         Field(
-            description="Number of reads that the job's transactions need if HTTP, Durable Functions and each lane are separate\nprocesses. One process needs fewer reads. A RESULT more than one minute after its ACK needs one more read.\nEvents without a change do not count."
+            description="Number of reads that the job's transactions need if HTTP, Durable Functions and each lane are separate\nprocesses. One process needs fewer reads. A RESULT more than one minute after its ACK needs one more read.\nReads without a transaction do not count."
         ),
     ]
     episodes: Annotated[
@@ -820,7 +821,7 @@ class OverviewJobs(Message):
     counted_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="End of the last sweep. The statuses are as of this time or, if many jobs are active, some sweeps older. Null\nbefore the first sweep."
+            description="End of the last sweep. The statuses are as of this time or, if many jobs have not ended, some sweeps older. Null\nbefore the first sweep."
         ),
     ]
 
@@ -1242,7 +1243,12 @@ class QuotaRule(Message):
     Limits of a quota. A null field is not set.
     """
 
-    max_active: Annotated[int | None, Field(description="Maximum active jobs.")] = None
+    max_active: Annotated[
+        int | None,
+        Field(
+            description="Maximum active jobs. For a service, maximum directives in flight on each lane. For a lane, maximum directives in\nflight."
+        ),
+    ] = None
     max_per_hour: Annotated[
         int | None,
         Field(
@@ -1702,8 +1708,8 @@ class WhatIf(Message):
 
 class WorkInProgress(Message):
     """
-    The sweeper's last complete count of active jobs, which takes one or several sweeps. The gauges have the same
-    counts. Ages are as of the request.
+    The sweeper's last complete count of jobs that have not ended, which takes one or several sweeps. The gauges have
+    the same counts. Ages are as of the request.
     """
 
     active: Annotated[
@@ -1971,7 +1977,7 @@ class Hook(Message):
     failures: Annotated[
         int,
         Field(
-            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. A success, a resume, a new URL or\nsuch a 4xx response to a probe sets the number to 0."
+            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. For example, a success, a resume or\na new URL sets the number to 0."
         ),
     ]
     failing_since: AwareDatetime | None
@@ -2028,7 +2034,7 @@ class HookDetail(Message):
     failures: Annotated[
         int,
         Field(
-            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. A success, a resume, a new URL or\nsuch a 4xx response to a probe sets the number to 0."
+            description="Number of failed attempts, without 4xx responses other than 408, 425 and 429. For example, a success, a resume or\na new URL sets the number to 0."
         ),
     ]
     failing_since: AwareDatetime | None
@@ -2180,7 +2186,7 @@ class JobLine(Message):
     seq: Annotated[
         int,
         Field(
-            description="Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one minute old, or\nseveral minutes if many jobs are active."
+            description="Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one minute old, or\nseveral minutes if many jobs have not ended."
         ),
     ]
     labels: dict[str, str]
@@ -2369,7 +2375,7 @@ class ProtocolVersions(Message):
     counted_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="End of the last sweep. If many jobs are active, `jobs` is from some sweeps earlier. Null if `jobs` is null."
+            description="End of the last sweep. If many jobs have not ended, `jobs` is from some sweeps earlier. Null if `jobs` is\nnull."
         ),
     ]
     versions: list[ProtocolVersion]
@@ -2676,7 +2682,7 @@ class Replay(Message):
 
 class Step(Message):
     """
-    A step of a job, from its row in the ledger.
+    A step of a job.
     """
 
     stepId: str
@@ -2764,7 +2770,7 @@ class Step(Message):
     ]
     last_error_code: str | None
     last_error_message: str | None
-    progress: Annotated[Any, Field(description="Last progress that the service reported.")]
+    progress: Annotated[Any, Field(description="Last recorded progress of the current attempt.")]
     created_at: AwareDatetime
     updated_at: AwareDatetime
     completed_at: AwareDatetime | None
@@ -2805,7 +2811,7 @@ class SweeperState(Message):
     work: Annotated[
         WorkInProgress | None,
         Field(
-            description="The sweeper's last complete count of active jobs. Null before the first sweep, or if the caller does not see all\ntenants."
+            description="The sweeper's last complete count of jobs that have not ended. Null before the first sweep, or if the caller does\nnot see all tenants."
         ),
     ]
 
@@ -2974,7 +2980,7 @@ class Explanation(Message):
 
 class Job(Message):
     """
-    A job and its steps, from the ledger.
+    A job and its steps.
     """
 
     jobId: str
