@@ -363,6 +363,10 @@ var refusals = filter(
       text: 'existingResourceGroup needs resourceGroupName: set LUCIUS_RESOURCE_GROUP'
     }
     {
+      if: signHeads && (tuning.?LUCIUS_EVENTS ?? '') == 'off'
+      text: 'signHeads requires events: set tuning.LUCIUS_EVENTS = feed or topic, or signHeads = false'
+    }
+    {
       if: !isShare(traceRatio)
       text: 'traceRatio is ${traceRatio}, not a number from 0 to 1: write 0, 1, or 0. with digits'
     }

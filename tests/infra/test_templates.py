@@ -231,8 +231,8 @@ def test_lanes_have_the_same_subscriptions_and_do_not_forward(compiler: Compiler
 
 
 @pytest.mark.needs("bicep")
-def test_a_wrong_share_of_traces_stops_the_deployment(compiler: Compiler, tmp_path: Path) -> None:
-    """Without it the app would not start. The template takes no text that the app refuses."""
+def test_parameters_with_which_the_app_would_not_start_stop_the_deployment(compiler: Compiler, tmp_path: Path) -> None:
+    """A wrong share of traces, and heads without events. The template takes no share that the app refuses."""
     shutil.copytree(ROOT / "infra", tmp_path / "infra")
     bicep = tmp_path / "infra" / "bicep"
     shares = ["0", "1", "0.1", "0.125", "0.0", "1.0"]
@@ -249,8 +249,14 @@ def test_a_wrong_share_of_traces_stops_the_deployment(compiler: Compiler, tmp_pa
     (group,) = snapshots.take(compiler, file).resources
     assert [text for text, is_share in group.get("tags").items() if is_share == "True"] == shares
     minimal = bicep / "minimal.bicepparam"
-    minimal.write_text(f"{minimal.read_text()}\nparam traceRatio = '1.1'\n")
+    known = minimal.read_text()
+    minimal.write_text(f"{known}\nparam traceRatio = '1.1'\n")
     with pytest.raises(CheckFailed, match=r"traceRatio is 1\.1, not a number from 0 to 1"):
+        snapshots.take(compiler, minimal)
+    # with both, the app would not start
+    signing = re.sub(r"^param signHeads = .*$", "param signHeads = true", known, flags=re.MULTILINE)
+    minimal.write_text(f"{signing}\nparam tuning = {{ LUCIUS_EVENTS: 'off' }}\n")
+    with pytest.raises(CheckFailed, match="signHeads requires events"):
         snapshots.take(compiler, minimal)
 
 
