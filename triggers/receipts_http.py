@@ -34,7 +34,7 @@ BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Additional sum
     tag="jobs",
     summary="Sum time breakdowns of jobs",
     description="Sums time and operations of the jobs that match the filter, newest first. A page sums at most "
-    f"{MAX_JOBS} jobs. For a total, add up the pages. All-tenants callers must set `tenant_id`.",
+    f"{MAX_JOBS} jobs. For a total, add up the pages. Callers without a tenant must set `tenant_id`.",
     parameters=(*_FILTERS, BY, *PAGE),
     responses={200: ReceiptSums},
     problems=(ProblemCode.TENANT_REQUIRED, ProblemCode.BY_INVALID, *FILTER_PROBLEMS, *PAGE_PROBLEMS),
@@ -42,8 +42,10 @@ BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Additional sum
 async def _receipts_sum(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     job_filter = filter_of(request.http, request.caller, JobFilter)
-    if job_filter.tenant_id is None:
+    tenant = job_filter.tenant_id or request.caller.tenant
+    if not tenant:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant_id=...")
+    job_filter = replace(job_filter, tenant_id=tenant)
     by = request.http.params.get("by")
     if by is not None and by not in list(Grouping):
         raise RequestError(ProblemCode.BY_INVALID, f"by must be one of {', '.join(Grouping)}, not {excerpt(by)}")

@@ -114,6 +114,12 @@ def test_a_tenant_reads_what_it_used(own: httpx.Client, operator: httpx.Client, 
         assert own.get(path, params={"tenant": mine}).json()["code"] == "TENANT_FORBIDDEN"
         assert operator.get(path).json()["code"] == "TENANT_REQUIRED"
         assert operator.get(path, params={"tenant": mine}).status_code == 200
+    # the tenant of the token counts, also with rights over all tenants
+    both = api.client(tenant=mine, roles="orch:all-tenants")
+    answers = [both.get(path) for path in ("/v1/usage", "/v1/receipts")]
+    assert [each.status_code for each in answers] == [200, 200]
+    assert answers[1].json()["tenant_id"] == mine
+    assert operator.get("/v1/receipts").json()["code"] == "TENANT_REQUIRED"
     wrong = [
         client.get("/v1/usage", params=each).json()["code"]
         for each in ({"by": "day"}, {"since": "2020-01-01T00:00:00Z"})
