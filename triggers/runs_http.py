@@ -55,7 +55,7 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     streams=True,
     parameters=(JOB_ID, AFTER, WAIT_FOR_OUTPUT, LAST_EVENT_ID, TICKET),
     responses={200: "text/plain", 204: None},
-    descriptions={200: "Part of the log.", 204: "Streams only. The run has ended, and no output follows the position."},
+    descriptions={200: "Part of the log.", 204: "Streams only. The position is that of the event `end`."},
     headers={200: ("RunLink",)},
     problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.CURSOR_INVALID, ProblemCode.WAIT_INVALID),
 )

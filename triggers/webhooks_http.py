@@ -65,9 +65,9 @@ _BODY_PROBLEMS = (ProblemCode.HOOK_INVALID, webhook_refusals.HookUrlRefused, *BO
 HOOK_KEY = in_header(
     "Idempotency-Key",
     {"type": "string", "maxLength": MAX_KEY},
-    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with its secret, "
-    "until the webhook is changed, rotated or deleted. After that, or with another body, the same key returns 409. The "
-    "key of a deleted webhook can be used again after the webhook's log is deleted.",
+    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with its secret. "
+    "After a change of the URL, format, filter or description, after a rotation or deletion, or with another body, the "
+    "same key returns 409. The key of a deleted webhook can be used again after the webhook's log is deleted.",
 )
 
 route = partial(Route, scope=Scope.ADMIN, tag="webhooks")

@@ -48,6 +48,8 @@ class ReferencePolicy:
     schemes: frozenset[str]
     hosts: frozenset[str] = frozenset()
     workspace: Workspace | None = None
+    #: setting or key that has `hosts`, for messages
+    listed_in: str = "LUCIUS_ALLOWED_REF_HOSTS"
 
     def violation(self, uri: str) -> str | None:
         """Returns the reason why `uri` is not allowed. Returns None if `uri` is allowed."""
@@ -63,15 +65,15 @@ class ReferencePolicy:
         host = _host(parts)
         places = [place[1:] for place in (entry.split("/") for entry in self.hosts) if place[0] == host]
         if not places:
-            return f"has host {host!r}, which LUCIUS_ALLOWED_REF_HOSTS does not allow"
+            return f"has host {host!r}, which {self.listed_in} does not allow"
         tenant = self.workspace.folder.lower() if self.workspace is not None else ""
         for place in places:
             expected = [tenant if folder == _TENANT else folder.lower() for folder in place if folder]
             if _lower(folders[: len(expected)]) == expected:
                 return None
         return (
-            f"has a path in container {folders[0] if folders else ''!r} of host {host!r} that LUCIUS_ALLOWED_REF_HOSTS "
-            "does not allow"
+            f"has a path in container {folders[0] if folders else ''!r} of host {host!r} that {self.listed_in} does "
+            "not allow"
         )
 
 

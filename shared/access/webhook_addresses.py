@@ -174,7 +174,7 @@ def _target(url: str) -> Target:
     if len(url) > MAX_URL:
         raise HookUrlRefused(f"must have at most {MAX_URL} characters, not {len(url)}")
     if not _CHARACTERS.fullmatch(url):
-        raise HookUrlRefused("must be an https URL without a fragment, in the ASCII characters of RFC 3986")
+        raise HookUrlRefused("must be a complete URL without a fragment, in the ASCII characters of RFC 3986")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -194,7 +194,9 @@ def _target(url: str) -> Target:
             raise HookUrlRefused("must have a host name that is not a number")
         host = literal
     elif not (_NAME.fullmatch(host) and len(host) <= 253):
-        raise HookUrlRefused("must have a host name of at most 253 letters, digits, periods, hyphens and underscores")
+        raise HookUrlRefused(
+            "must have a valid host name, of at most 253 letters, digits, periods, hyphens and underscores"
+        )
     return Target(scheme, host, port or (443 if scheme == "https" else 80))
 
 

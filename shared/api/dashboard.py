@@ -34,7 +34,8 @@ class OverviewProblem(Response):
     """Problem that needs an operator."""
 
     level: Literal["critical", "warning"]
-    """Severity. `critical`: jobs cannot start or continue, or the last sweep is late. `warning`: another problem."""
+    """Severity. `critical`: a fault prevents jobs from starting or continuing, or the last sweep is late. `warning`:
+    another problem, for example a hold."""
     sentence: str
     """Problem in one sentence."""
     consequence: str | None

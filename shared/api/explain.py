@@ -205,11 +205,12 @@ def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
     """Returns the text about the jobs that a job waits for. If all have ended, the job waits for the check of its
     dependencies.
     """
+    whole = f"{depends_on} {'dependency' if depends_on == 1 else 'dependencies'}"
     if not missing:
-        return f"the check of its {depends_on} dependencies"
+        return f"the check of its {whole}"
     named = [f"{job_id} ({job.status})" for job_id, job in missing[:_NAMED] if job is not None]
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    return f"{len(missing)} of its {depends_on} dependencies: {', '.join(named)}{more}"
+    return f"{len(missing)} of its {whole}: {', '.join(named)}{more}"
 
 
 def _brought_here(last: Event) -> Move:
@@ -292,7 +293,7 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
             return (
                 job.updated_at,
                 f"the dispatch of step {step.step_id}",
-                None,
+                record.cap_of(step),
                 "The dispatch is due now. If the dispatch is late, the sweeper repairs the job.",
             )
 
@@ -306,19 +307,20 @@ def _expiry(job: Job) -> str:
 
 def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float, ...], failures: int) -> str:
     """Returns the effect of silence until the end of the attempt, as `attempts.apply_deadline` decides it."""
-    if_silent = f"If no {what} arrives by then,"
+    others = any(other.status.in_flight for other in record.steps if other.step_id != step.step_id)
+    once_idle = " when its other attempts have ended" if others else ""
     if record.job.status is JobStatus.CANCELLING:
-        others = any(other.status.in_flight for other in record.steps if other.step_id != step.step_id)
-        return f"{if_silent} the job is CANCELLED{' when its other attempts have ended' if others else ''}."
+        return f"If no {what} arrives by then, the job is CANCELLED{once_idle}."
+    if_silent = f"If no {what} arrives by then and the lane has no backlog,"
     if step.attempt_no >= step.timings.max_attempts:
         return f"{if_silent} the job is FAILED_FINAL, because this is the last attempt."
     wait_s = backoffs[min(failures + 1, len(backoffs)) - 1]
     cap = record.cap_of(step)
     if cap is not None and step.silent_until is not None and step.silent_until + timedelta(seconds=wait_s) >= cap:
-        why = "the total timeout of the step or job ends before another attempt"
-        return f"{if_silent} the job is FAILED_FINAL, because {why}."
+        why = "The total timeout of the step or job ends before another attempt."
+        return f"{if_silent} the job is FAILED_FINAL. {why}"
     if record.job.status is JobStatus.PAUSING:
-        return f"{if_silent} the job pauses, and attempt {step.attempt_no + 1} follows after a resume."
+        return f"{if_silent} the job pauses{once_idle}. Attempt {step.attempt_no + 1} follows after a resume."
     return f"{if_silent} attempt {step.attempt_no + 1} follows after about {wait_s:g} s."
 
 

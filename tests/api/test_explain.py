@@ -16,7 +16,9 @@ def test_waiting_for_an_ack() -> None:
     explanation = explain(story.record, story.now)
     assert explanation.waits_for == "the ACK of attempt 1 of 3 of step ocr by service ocr"
     assert (body(explanation)["since"], body(explanation)["until"]) == ("2026-01-27T10:00:00Z", "2026-01-27T10:00:30Z")
-    assert explanation.then == "If no ACK arrives by then, attempt 2 follows after about 60 s."
+    assert (
+        explanation.then == "If no ACK arrives by then and the lane has no backlog, attempt 2 follows after about 60 s."
+    )
     assert explanation.what_if["ACK"] == "step PROCESSING, job IN_PROGRESS"
     assert explanation.what_if["RESULT FAILED_FINAL"] == "step FAILED_FINAL, job FAILED_FINAL"
     assert explanation.what_if["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
@@ -54,12 +56,14 @@ def test_a_lease_that_ends_with_the_attempt_waits_for_its_result_alone() -> None
     story = Story()
     story.recorded()
     story.replied("ACK")
-    assert explain(story.record, story.now).then.startswith("If no RESULT or heartbeat arrives by then, attempt 2")
+    assert explain(story.record, story.now).then.startswith(
+        "If no RESULT or heartbeat arrives by then and the lane has no backlog, attempt 2"
+    )
     for _ in range(17):
         story.after(850).replied("HEARTBEAT")
     explanation = explain(story.record, story.now)
     assert body(explanation)["until"] == "2026-01-27T14:00:00Z"
-    assert explanation.then.startswith("If no RESULT arrives by then, attempt 2")
+    assert explanation.then.startswith("If no RESULT arrives by then and the lane has no backlog, attempt 2")
 
 
 def test_silence_at_the_end_of_the_total_time_fails_the_job() -> None:
@@ -68,8 +72,8 @@ def test_silence_at_the_end_of_the_total_time_fails_the_job() -> None:
     story.recorded()
     explanation = explain(story.record, story.now)
     assert explanation.then == (
-        "If no ACK arrives by then, the job is FAILED_FINAL, because the total timeout of the step or job ends before "
-        "another attempt."
+        "If no ACK arrives by then and the lane has no backlog, the job is FAILED_FINAL. The total timeout of the step "
+        "or job ends before another attempt."
     )
     assert explanation.what_if["deadline"] == "step FAILED_FINAL, job FAILED_FINAL"
 
@@ -82,7 +86,8 @@ def test_silence_of_a_pausing_or_cancelling_job() -> None:
     story.occurs(Control(ControlKind.PAUSE))
     pausing = explain(story.record, story.now)
     assert pausing.then == (
-        "If no RESULT or heartbeat arrives by then, the job pauses, and attempt 2 follows after a resume."
+        "If no RESULT or heartbeat arrives by then and the lane has no backlog, the job pauses. Attempt 2 follows "
+        "after a resume."
     )
     assert pausing.what_if["deadline"] == "step FAILED_RETRY, job PAUSED"
     story.occurs(Control(ControlKind.CANCEL))

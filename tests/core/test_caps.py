@@ -39,7 +39,7 @@ def test_the_steps_cap_ends_the_lease() -> None:
     assert (story.step().lease_expires_at - story.now).total_seconds() == 90
     story.after(90).occurs(DeadlinePassed("ocr", 1))
     assert ended_for_time(story)
-    assert story.record.job.error_message == "the total timeout of the step is over, or ends before the next attempt"
+    assert story.record.job.error_message == "the total timeout of the step is over, or ends before the next retry"
 
 
 def test_a_backoff_past_the_cap_fails_at_once() -> None:
@@ -61,7 +61,7 @@ def test_the_jobs_cap_counts_from_its_creation() -> None:
     story.after(90).replied("RESULT")
     story.after(10).recorded("embedding")
     assert ended_for_time(story)
-    assert story.record.job.error_message == "the total timeout of the job is over, or ends before the next attempt"
+    assert story.record.job.error_message == "the total timeout of the job is over, or ends before the next retry"
     assert story.step("embedding").attempt_no == 0
 
 

@@ -84,7 +84,7 @@ async def test_nothing_is_wrong(world: World) -> None:
     assert status == 200
     assert found["health"] == {
         "level": "ok",
-        "sentence": "All good. 1 job in progress or waiting.",
+        "sentence": "All good. 1 job in progress, waiting or paused.",
         "since": None,
         "subject": None,
         "command": None,

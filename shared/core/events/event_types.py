@@ -244,7 +244,10 @@ BreakerOpened = TypedDict(
     "BreakerOpened",
     {
         "status": Literal[BreakerState.OPEN],
-        "from": Annotated[BreakerState, Field(description="Previous state. `OPEN` if the breaker opened again.")],
+        "from": Annotated[
+            BreakerState,
+            Field(description="Previous state. `HALF_OPEN` if a job failed while the breaker was half-open."),
+        ],
         "until": NotRequired[Annotated[Instant, Field(description="Time when the breaker becomes half-open.")]],
         "bad": NotRequired[Annotated[Count, Field(description="Number of failed jobs that opened the breaker.")]],
         "calls": NotRequired[Annotated[Count, Field(description="Number of jobs that the breaker counted.")]],

@@ -348,7 +348,7 @@ def _fail_by_time(
         type_=type_,
         job_code=Reason.TIME_EXCEEDED,
         step_code=step_code,
-        message=f"the total timeout of the {whose} is over, or ends before the next attempt",
+        message=f"the total timeout of the {whose} is over, or ends before the next retry",
         **columns,
     )
 

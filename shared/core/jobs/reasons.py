@@ -53,9 +53,9 @@ class Reason(StrEnum):
     )
     RESULT_REF_REFUSED = (
         "RESULT_REF_REFUSED",
-        "the service returned a result URI that the tenant must not use",
-        "read `error_message`; write the result into the attempt's workspace, or allow the host of the URI "
-        "(`LUCIUS_ALLOWED_REF_HOSTS`), then redrive the job",
+        "a RESULT has a URI that the tenant must not use, or a reference with a credential",
+        "read `error_message`. Write the result into the attempt's workspace, allow the URI in the setting or key that "
+        "the message names, or omit the credential. Then redrive the job",
     )
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",

@@ -141,7 +141,9 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
         _T.FAIL_FINAL: TargetState(
             _S.FAILED_FINAL, "R7: a RESULT arrived after the attempt timed out, or no time remains"
         ),
-        _T.CANCEL: TargetState(_S.CANCELLED, "R11: no attempt is in flight"),
+        _T.CANCEL: TargetState(
+            _S.CANCELLED, "R11: the job was cancelled, another step of the group failed, or the orchestration failed"
+        ),
     },
     _S.SUCCEEDED: {},
     _S.FAILED_FINAL: {},

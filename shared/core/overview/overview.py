@@ -42,7 +42,7 @@ class Level(StrEnum):
     """The severity of a problem."""
 
     CRITICAL = "critical"
-    """Jobs cannot start or continue, or the last sweep is late."""
+    """A fault prevents jobs from starting or continuing, or the last sweep is late."""
     WARNING = "warning"
     """An operator must check the cause."""
     OK = "ok"
@@ -136,7 +136,7 @@ def health_of(overview: Overview, problems: Sequence[HealthProblem]) -> HealthPr
     if problems:
         return problems[0]
     more = "At least " if overview.active_at_least else ""
-    sentence = f"All good. {more}{_count(overview.active.total(), 'job')} in progress or waiting."
+    sentence = f"All good. {more}{_count(overview.active.total(), 'job')} in progress, waiting or paused."
     if held := sum(quota.held for quota in overview.quotas):
         least = "At least " if held == MAX_TIGHT else ""
         sentence += f" {least}{_count(held, 'quota')} {'is' if held == 1 else 'are'} held."

@@ -28,8 +28,8 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[s
     settings = context.settings
     workspace = Workspace(settings.workspace_uri, tenant)
 
-    def violations(hosts: frozenset[str]) -> dict[str, str]:
-        policy = ReferencePolicy(settings.allowed_ref_schemes, hosts, workspace)
+    def violations(hosts: frozenset[str], listed_in: str = "LUCIUS_ALLOWED_REF_HOSTS") -> dict[str, str]:
+        policy = ReferencePolicy(settings.allowed_ref_schemes, hosts, workspace, listed_in)
         return {name: why for name, ref in refs.items() if (why := policy.violation(ref["uri"])) is not None}
 
     found = violations(settings.allowed_ref_hosts)
@@ -37,7 +37,7 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[s
         if violations(_NOWHERE).keys() - found.keys():
             raise ConfigurationUnavailable
     elif (own := context.ref_hosts.get(tenant)) is not None:
-        found = violations(own) | found
+        found = violations(own, f"lucius:tenants:{tenant}:ref_hosts of App Configuration") | found
     wrong = [(f"{name}.uri", found[name]) for name in refs if name in found]
     members = [(name, member) for name, ref in refs.items() if (member := credential_member(ref)) is not None]
     return wrong + [(f"{name}.{member[:_SHOWN]}", _CREDENTIAL) for name, member in members]

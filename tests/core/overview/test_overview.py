@@ -145,7 +145,7 @@ def test_a_problem(change: dict[str, Any], level: Level, sentence: str, command:
 def test_no_problem(change: dict[str, Any]) -> None:
     overview = replace(FINE, **change)
     assert problems_of(overview) == []
-    assert health_of(overview, []).sentence == "All good. 1,200 jobs in progress or waiting."
+    assert health_of(overview, []).sentence == "All good. 1,200 jobs in progress, waiting or paused."
 
 
 def test_a_held_service_concerns_a_tenant_with_active_jobs() -> None:
@@ -163,7 +163,7 @@ def test_a_held_service_concerns_a_tenant_with_active_jobs() -> None:
 def test_holds_without_waiting_jobs_are_named(number: int, sentence: str) -> None:
     overview = replace(FINE, quotas=[quota(held=True, waiting=0)] * number)
     assert problems_of(overview) == []
-    assert health_of(overview, []).sentence == f"All good. 1,200 jobs in progress or waiting. {sentence}"
+    assert health_of(overview, []).sentence == f"All good. 1,200 jobs in progress, waiting or paused. {sentence}"
 
 
 def test_the_worst_comes_first_and_the_number_is_bounded() -> None:

@@ -65,7 +65,7 @@ async def test_a_stopped_service(world: World) -> None:
         await service_sends(world, job_id, "ACK", number)
     await swept(world)
     code, screen = shown((await answer_of(world, ANYONE))[1])
-    assert (code, screen.splitlines()[0]) == (0, "OK  All good. 4 jobs in progress or waiting.")
+    assert (code, screen.splitlines()[0]) == (0, "OK  All good. 4 jobs in progress, waiting or paused.")
     # the counts of all tenants are those of the last sweep
     assert re.search(r"(?m)^Jobs .* \w+, \d+s ago$", screen)
 

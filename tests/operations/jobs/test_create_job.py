@@ -135,6 +135,8 @@ async def test_references_keep_the_policy_of_all_and_of_the_tenant(
     with pytest.raises(RequestInvalid) as error:
         await create(world, tenant_id=" TENANT_A ")
     assert [path for path, _ in error.value.errors] == refused
+    list_of = "LUCIUS_ALLOWED_REF_HOSTS" if hosts else "lucius:tenants:tenant_a:ref_hosts of App Configuration"
+    assert all(f"{list_of} does not allow" in why for _, why in error.value.errors)
 
 
 async def test_a_tenant_that_is_too_long_as_a_key_is_refused_with_its_reason(world: World) -> None:
