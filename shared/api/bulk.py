@@ -59,7 +59,7 @@ class Bulk(Response):
     `code` of each of these items has the reason. For a purge, number of jobs that the purge did not delete."""
     open: int
     """Number of items that were not tried yet, or were refused temporarily. A RUNNING bulk operation tries these items
-    until 7 days after `created_at`."""
+    until 7 days after `created_at`. For a purge, number of jobs whose deletion LUCIUS retries."""
     created_at: Instant
     ended_at: Instant | None
     links: BulkLinks

@@ -365,7 +365,7 @@ def decide_new_job(context: Context, admission: AdmissionState, directory: Direc
         rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
         blocked_by = refused.verdict.blocked_by or BlockReason.FULL
-        why = _STOPPED.get(blocked_by, f"the tenant has {admission.count_active(gate)} active jobs")
+        why = _STOPPED.get(blocked_by, f"the tenant has {admission.count_active(gate)} active jobs of this quota")
         detail = f"{gate.display_name}: {why}"
         is_full = refused.verdict.blocked_by is BlockReason.FULL
         if is_full and rule is not None and rule.max_active is not None:
