@@ -56,7 +56,7 @@ class JobVanished(LedgerUnavailable):
 
 
 class OtherStoreVersion(LedgerUnavailable):
-    """Another release wrote the store, and this release cannot read it."""
+    """This release cannot read the store: another release wrote it, or its restore is not complete."""
 
     def __init__(self, found: object, needed: int) -> None:
         super().__init__(
@@ -117,7 +117,7 @@ class KeyUnavailable(Transient):
 
 
 class LedgerRefused(LuciusError):
-    """The ledger refused a row permanently (a 400, or a value that fits no column); no other try can succeed."""
+    """The ledger refused a row permanently (a 400 or 413, or a value that fits no column); no other try can succeed."""
 
 
 class DataLost(LedgerRefused):

@@ -155,7 +155,8 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
 
 
 def _actor(claims: Mapping[str, Any]) -> str:
-    """Returns `user:ID`, `app:ID`, or `caller:ID` if the token has no kind. The result is never a person's name.
+    """Returns `user:ID`, `app:ID`, or `caller:ID` if the token has no kind. The function reads no claim for a person's
+    name.
 
     ID is the directory's object id (`oid`), which an administrator can look up. Entra's `sub` differs between
     applications. Without `oid`, ID is `sub`. The kind distinguishes an actor from `system` and `service:...`.

@@ -1,7 +1,7 @@
 """Posts webhooks over HTTP, only to hosts that callers named (R86).
 
 The sender resolves the name once, checks each IP address, and connects to a checked IP address. So a second DNS
-response has no effect. The sender uses only the status and `Retry-After` of the endpoint's response.
+response has no effect. The sender uses only the status, `Retry-After` and `Date` of the endpoint's response.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class HttpWebhookSender:
     def __init__(
         self, listed: frozenset[str] = frozenset(), *, lookup: Lookup | None = None, try_s: float = TRY_S
     ) -> None:
-        """Sets the allowed hosts. `listed` is the value of `LUCIUS_WEBHOOK_HOSTS`.
+        """Sets the hosts to allow in addition to public hosts. `listed` has the entries of `LUCIUS_WEBHOOK_HOSTS`.
 
         `lookup` is the resolver of names. Default: the machine's resolver.
         """

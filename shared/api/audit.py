@@ -1,8 +1,9 @@
 """A job's audit bundle: its whole history as one document that can be verified offline (R32).
 
 The first EVENT has a digest of the rows as created, and each later EVENT has the columns that it changed. All events
-form one hash chain, and JOB stores the head of the chain. So the head's hash covers every column. A forger who rewrites
-all rows must also change the head, which an auditor can compare with a head that was recorded earlier.
+form one hash chain, and JOB stores the head of the chain. So the head's hash covers every column, except
+columns that change without an event. A forger who rewrites all rows must also change the head, which an auditor can
+compare with a head that was recorded earlier.
 """
 
 from __future__ import annotations

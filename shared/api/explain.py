@@ -250,7 +250,7 @@ def _ahead(directives: int) -> str:
 
 
 def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, datetime | None, str]:
-    """Returns the condition that the job waits for, the start of the wait, its time limit, and the consequence."""
+    """Returns the start of the wait, the condition that the job waits for, the time limit, and the consequence."""
     job, timings = record.job, step.timings
     attempt = f"attempt {step.attempt_no} of {timings.max_attempts} of step {step.step_id}"
     match step.status:

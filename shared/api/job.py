@@ -331,8 +331,8 @@ def job_response(
 
 
 def _output_end(record: Record, retention: Retention) -> datetime | None:
-    """Returns the time when the workspace deletes a job's output. Returns None if the job has no output, or if LUCIUS
-    does not delete the output.
+    """Returns the time from which a job's output can be deleted from the workspace. Returns None if the job has no
+    output, or if the output has no such time.
     """
     output = record.job.final_output
     made_at = record.last[0].completed_at if output is not None else None

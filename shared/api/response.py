@@ -70,7 +70,7 @@ LeaseDigest = Annotated[
     ),
 ]
 
-#: value of `next` in every page
+#: value of `next` in every page, except that of a feed
 Cursor = Annotated[
     str | None,
     Field(description="Value for `cursor` to get the next page. Null on the last page."),

@@ -134,7 +134,9 @@ def _type(schema: JsonObject, components: JsonObject) -> tuple[str, bool]:
 
 
 def _has_fields(schema: JsonObject) -> bool:
-    """Returns True if all fields are declared. Otherwise a selection leaves out the undeclared fields."""
+    """Returns True if all fields are declared. If not, the type is JSON, since a selection would leave out the
+    undeclared fields.
+    """
     return "properties" in schema and not schema.get("additionalProperties")
 
 

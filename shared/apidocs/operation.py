@@ -23,7 +23,7 @@ _SCHEMAS = "#/components/schemas/"
 
 #: problems of every route
 _ALWAYS = (ProblemCode.PARAMETER_UNKNOWN, ProblemCode.INTERNAL, ProblemCode.DEPENDENCY_UNAVAILABLE)
-#: problems of routes that need a token, which all read stored rows
+#: problems of routes that need a token; most of these routes read stored rows
 _WITH_TOKEN = (TokenMissing, TokenInvalid, ScopeMissing, TenantMissing, ProblemCode.DATA_LOST)
 
 

@@ -56,7 +56,7 @@ class Bulk:
     action: BulkAction
     #: the filter's parameters, as the caller gave them
     filter: Mapping[str, Any] = field(default_factory=dict)
-    #: id of the job to redrive together with all its dependants; None if the bulk operation has a filter
+    #: id of the job to redrive together with its failed dependants; None for a filter or a purge
     root: str | None = None
     reason: str | None
     actor: str
@@ -106,5 +106,5 @@ class Work:
 
     no: int
     job_id: str
-    #: None: act on the job. Otherwise, list the job's dependants with ids after this one
+    #: None: act on the job. Otherwise, list the job's failed dependants with ids after this one
     dependants_after: str | None = None

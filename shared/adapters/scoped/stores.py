@@ -47,7 +47,7 @@ class TenantLedger:
     def __init__(self, ledger: Ledger, caller: Caller, *, moving: bool = False) -> None:
         self._ledger = ledger
         self._reach = Reach(caller, moving)
-        #: tenant of each job that was read, by job id
+        #: tenant of each job that was read or created, by job id
         self._seen: dict[str, str] = {}
 
     async def read(self, job_id: str) -> Stored | None:
@@ -221,8 +221,8 @@ class TenantIndex(_OverScopedTables, TablesIndex):
 
 @sweeper_only("log_places", "drop_log")
 class TenantAdmissions(_OverScopedTables, TablesAdmissions):
-    """`shared.ports.admissions.AdmissionStates`, limited to the tenants of one caller. A caller that can change a
-    tenant's jobs can change that tenant's quotas.
+    """`shared.ports.admissions.AdmissionStates`, limited to the tenants of one caller. At this layer, a caller
+    that can change a tenant's jobs can change that tenant's quotas.
     """
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:

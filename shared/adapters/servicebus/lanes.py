@@ -1,5 +1,5 @@
-"""Reads the lanes of Service Bus: one open link for each subscription, and one read for all callers that wait
-for it.
+"""Reads the lanes of Service Bus. Each subscription or queue has one open link, and one read for all callers that wait
+for the read.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ from shared.ports.feed import FeedEvent
 from shared.ports.webhooks import DeliveryCall, encode_call
 from shared.time_limits import time_limit
 
-#: maximum seconds of an admission call, including the opening of its link; no caller waits longer, since the sweeper
-#: replaces a lost one
+#: maximum seconds of an admission call, with the opening of its link and without the wait for earlier calls; the
+#: sweeper replaces a lost one
 _CALL_S = 15.0
-#: maximum seconds of any other send, and of the first one, which opens the link. The end of a job and the next batch of
-#: hints wait for it
+#: maximum seconds of any other send, and of a send that opens the link. The end of a job and the next batch of hints
+#: wait for it
 _SEND_S, _OPEN_S = 2.0, 6.0
 #: content type of structured mode
 #: (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/amqp-protocol-binding.md#32)

@@ -110,7 +110,9 @@ class TablesAccount:
         return self._ready[name]
 
     async def open_unchecked(self, name: str) -> Table:
-        """Returns the table without a check of the store's version, for a restore. Raises LedgerUnavailable."""
+        """Returns the table without a check of the store's version, for a restore. Raises LedgerUnavailable, or
+        AlreadyExists while Azure is still deleting a table of that name.
+        """
         return await self._create(name)
 
     async def _check_version(self) -> None:

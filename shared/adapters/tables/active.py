@@ -2,7 +2,8 @@
 alone.
 
 DUE has the columns of ACTIVE that a check needs and that do not change between two checks. DUE and WAIT rows are
-copies. A change that reads ACTIVE writes both rows again from ACTIVE, and drops columns that ACTIVE does not have.
+copies. A change that reads ACTIVE, and creates or replaces such a row, makes the row from ACTIVE alone. Columns of a
+later release in the row are then lost.
 """
 
 from __future__ import annotations

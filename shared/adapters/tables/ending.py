@@ -1,7 +1,8 @@
 """The rows of a job in its tenant's partition.
 
 A new job has CLAIM, LIST, CORRELATION, ACTIVE and DUE rows, and can have WAIT and DEP rows. A job that ended has CLAIM,
-LIST, CORRELATION and ENDED rows, and can have DEAD, DEPFAILED, FREED, INCIDENT and INCIDENTLOG rows.
+LIST, CORRELATION and ENDED rows, and can have DEAD, DEP, DEPFAILED, FREED, INCIDENT and INCIDENTLOG rows. A withdrawn
+job has no CLAIM row and no LIST row.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ def make_owed_rows(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
 
 
 def put_off(purged: Sequence[Clearing]) -> list[RowOperation]:
-    """Returns the operations that move the ENDED rows of earlier jobs, whose histories are purged, to their next due
-    time.
+    """Returns the operations that move the ENDED rows of earlier jobs, whose durable histories are purged, to their
+    next due time.
     """
     return [
         each for one in purged for each in reschedule(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)

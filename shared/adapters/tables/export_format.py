@@ -71,7 +71,7 @@ class Manifest:
     tables: list[TablePart] = field(default_factory=lambda: [TablePart(role) for role in ROLES])
     #: id of the process that continues the export; another process stops
     writer: str = ""
-    #: keys of the last exported row of the table in progress
+    #: keys after which the export of the table in progress continues
     position: tuple[str, str] | None = None
     #: key of the last exported event, by partition of a feed with later events to read
     feeds: dict[str, str] = field(default_factory=dict)

@@ -1,5 +1,7 @@
 """`Feed` over Azure Tables: HEAD, SEEN and E rows of a tenant, the list of tenants with feeds, and the row with the
 table's identity.
+
+A write of the feed also creates PENDING and DAY rows, which `hooks` and `heads` read.
 """
 
 from __future__ import annotations

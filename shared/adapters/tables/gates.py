@@ -19,7 +19,7 @@ def gate_json(state: GateState) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-#: members that an operator replaces completely, including parts of a later release
+#: members that a change replaces completely, including parts of a later release
 SET_AS_A_WHOLE = ("rule", "hold", "throttle")
 
 

@@ -1,4 +1,6 @@
-"""`Hooks` over Azure Tables: rows next to the tenant's feed, and one partition that lists the tenants with webhooks."""
+"""`Hooks` over Azure Tables: rows next to the tenant's feed, and one partition with the tenants whose webhooks the
+sweeper checks.
+"""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def removes(entity: Entity) -> list[RowOperation]:
 
 
 def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays: bool) -> list[RowOperation]:
-    """Makes the operations on the other rows of a closed or deleted incident without a job."""
+    """Makes the operations on the other rows of a closed incident without a job."""
     found = apply_settlement(incident, settlement)
     gone = [_subject_row(incident.kind, incident.subject)]
     settles: list[RowOperation] = []

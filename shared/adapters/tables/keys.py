@@ -33,9 +33,9 @@ BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"
 #: partition with the bulk operations that the sweeper checks, and the time of each check
 BULKS_PARTITION = "bulks"
-#: partition that no tenant's name encodes to: it begins with a lone =
+#: partition of the index that no tenant's name encodes to: it begins with a lone =
 GUARD_PARTITION = "=guard"
-#: partition of the same table with counts of the last hour, by minute
+#: partition of the index with counts of the last hour, by minute
 MINUTES_PARTITION = "=minutes"
 #: rows with the mark and the position of a sweeper's last sweep; except for the first sweeper, its number follows after
 #: a colon
@@ -44,7 +44,7 @@ POSITION_ROW = "POSITION"
 #: row with the position of a sweeper's rollup of usage
 FOLD_ROW = "FOLD"
 
-#: minuend of the milliseconds since 1970 (13 digits), so that LIST, ARCHIVED, DEAD and INCIDENT rows sort newest first
+#: minuend of the milliseconds since 1970 (13 digits), so that LIST and INCIDENT rows, for example, sort newest first
 _FAR_FUTURE_MS = 9_999_999_999_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

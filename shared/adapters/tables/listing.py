@@ -1,4 +1,4 @@
-"""A tenant's LIST and DEAD rows: written as columns, found by their keys alone.
+"""A tenant's LIST, ARCHIVED, CORRELATION and DEAD rows: written as columns, found by their keys alone.
 
 A filter on a column can make the store read any number of rows for one page. So the query names a range of keys, and
 `shared.operations.jobs.list_jobs` filters the returned rows.

@@ -33,7 +33,7 @@ class Leaving(Enum):
     JOB = "with its job"
     #: after the jobs of the tenant
     TENANT = "with the tenant"
-    #: not a row of a tenant, or without its content
+    #: not by the purge: not a row of a tenant, or without its content, or a blob that only a lifecycle rule deletes
     STAYS = "stays"
 
 
@@ -94,7 +94,7 @@ class TablesPurging(TablesLists):
         return await self._purge_admission(bulk)
 
     async def _others(self, bulk: Bulk, limit: int) -> list[Entity]:
-        """Returns at most `limit` rows of the tenant that are neither GATES nor rows of the purge.
+        """Returns at most `limit` rows of the tenant, without GATES and the purge's own BULK and BULKKEY rows.
 
         A repeated request finds the running purge by the row of its idempotency key. Without that row, two purges can
         delete each other.

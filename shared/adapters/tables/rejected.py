@@ -23,7 +23,7 @@ from shared.errors import Conflict, DataLost
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key, row_keys_between
 
 _LISTED = ["PartitionKey", "RowKey", *(field.name for field in fields(Rejection))]
-#: maximum concurrent deletions, of two or three calls each
+#: maximum concurrent deletions of messages
 _AT_ONCE = 16
 
 

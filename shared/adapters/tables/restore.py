@@ -39,7 +39,7 @@ _SCHEMA = ("schema", "schema")
 _CHARACTERS, _AT_ONCE = 1_000_000, 16
 #: maximum time from a job's creation until all of its index rows are written, with the difference of clocks
 _MARGIN = timedelta(minutes=5)
-#: kinds of index rows that a job has from its creation on
+#: kinds of index rows whose `created_at` is compared with the start of the export
 _OF_A_JOB = frozenset({"ACTIVE", "CLAIM", "LIST", "WAIT"})
 
 

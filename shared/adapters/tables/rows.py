@@ -1,7 +1,7 @@
 """Converts JOB, STEP and EVENT rows to table entities and back.
 
-There is one column for each field, with the field's name. Times are Edm.DateTime. Objects and arrays are canonical JSON
-text. A column that is None is absent.
+There is one column for each field, with the field's name. Times are Edm.DateTime. Objects and arrays are JSON text
+with sorted keys. A column that is None is absent.
 
 `claim_check` stores strings over the limit of a property in blobs.
 """

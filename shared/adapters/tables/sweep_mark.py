@@ -25,7 +25,7 @@ from shared.ports.sweeps import Heard, SweepMark, WorkCounts
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 #: maximum tenants of a mark with suspended webhooks, and with undelivered events, since an entity has at most 1 MiB
 _MAX_TENANTS = 1_000
-#: columns of a mark that are JSON
+#: fields of a mark that are not stored unchanged
 _MARK_JSON = ("counts", "quotas", "suspended_hooks", "undelivered")
 #: columns of a mark's counts that are JSON
 _JSON = ("active", "modes", "backlogs", "processing", "versions")

@@ -16,7 +16,8 @@ from azure.data.tables import UpdateMode
 
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError, Undecodable
 
-#: `("create" | "update" | "upsert" | "delete", row)`, optionally with keyword arguments of that method of `Table`
+#: `("create" | "update" | "upsert" | "delete", row)`, optionally with keyword arguments of that method of the SDK's
+#: `TableClient`
 RowOperation = tuple[Any, ...]
 
 #: maximum operations of one entity-group transaction

@@ -1,4 +1,4 @@
-"""`Usage` over Azure Tables: USAGE and SOURCE rows in a tenant's partition, and the positions of rollups.
+"""`Usage` over Azure Tables: USAGE and SOURCE rows in a tenant's partition, REFOLD rows, and the positions of rollups.
 
 An hour has up to four USAGE rows, each with one kind of writer. The rows are `JOBS` (the rollup), `FOLDING` (an
 unfinished rollup), `PEAK` (the sweeper's checks) and `REJECTED` (every process). Their content is JSON in one or more

@@ -48,7 +48,7 @@ class ChangeType(StrEnum):
     RESUMED = "RESUMED"
     #: an operator admitted a job past its quotas; logged at the tenant's own quota
     JOB_ADMITTED = "JOB_ADMITTED"
-    #: caused by the end of a job, by elapsed time or by an operator
+    #: this type and the next three: caused by the end of a job, by elapsed time or by an operator
     BREAKER_OPENED = "BREAKER_OPENED"
     BREAKER_HALF_OPEN = "BREAKER_HALF_OPEN"
     BREAKER_CLOSED = "BREAKER_CLOSED"

@@ -101,7 +101,7 @@ class Owed(StrEnum):
     REORDER = "REORDER"
     #: start the admitted job
     NOTIFY = "NOTIFY"
-    #: remove its slot or queue position: it was paused before it began
+    #: remove its slot or queue position: it was paused before it began, or it waits for other jobs
     STEP_OUT = "STEP_OUT"
     #: write the rows by which the ends of its dependencies notify it
     MARK = "MARK"

@@ -14,8 +14,8 @@ from shared.core.gates.admission_state import (
 )
 from shared.core.gates.rules import MAX_STAGED, Directory, Gate, GateKind
 
-#: maximum number of queues in one admission state, which is one row; each waiting combination of job type, mode and
-#: limited source needs one
+#: maximum number of queues in one admission state, which is one row; each waiting combination of job type, mode,
+#: limited source and emergency needs one
 MAX_QUEUES = 400
 
 

@@ -83,7 +83,7 @@ class GateKind(StrEnum):
 
 #: kinds of a tenant's quotas, without the one for the whole tenant
 PARTS = tuple(kind for kind in GateKind if kind.scope is GateScope.TENANT and kind.key)
-#: kinds of limits over all tenants, from narrow to broad: the order in which a job takes its slots
+#: kinds of quotas that are allocated among tenants, from narrow to broad: the order in which a job takes its slots
 ALLOCATED = tuple(kind for kind in reversed(GateKind) if kind.scope is GateScope.PLATFORM)
 GUARDS = tuple(kind for kind in GateKind if kind.scope is GateScope.DISPATCH)
 OVER_ALL = (*ALLOCATED, *GUARDS)
@@ -139,7 +139,7 @@ class Rule:
 
     #: maximum number of active jobs, at least 1
     max_active: int | None = None
-    #: maximum starts in an hour, at least 1
+    #: rate in starts per hour, at least 1; in any hour, `burst` further starts are possible
     max_per_hour: int | None = None
     #: maximum starts at the same time, at least 1; None means the starts of one minute
     burst: int | None = None

@@ -69,8 +69,8 @@ def record_end(
     """Records that an active job ended. Returns the admission state, and the quota if an allocation must count the job.
 
     An allocation must count a bad end, each end while the breaker is open or half-open, and the tenant's first end in
-    six hours. A bad end in these states takes all slots of the tenant. No other job of the tenant and type then starts
-    until the next allocation.
+    six hours. A bad end while the breaker is open or half-open takes all slots of the tenant. No other job of the
+    tenant and type then starts until the next allocation.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)
     state = directory.over_all.get(gate.id)

@@ -99,8 +99,8 @@ def rebuild_created(record: Record, events: Iterable[Event]) -> Record:
 def rebuild_as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
     """Returns the rows after event `seq`. `events` has all events of the job, in order.
 
-    `suppressed` has its current value, since replies past the limit are counted without an event. Steps have no
-    `lease_id` and no count of heartbeats. Raises ValueError if there is no such event.
+    Columns that change without an event have their current values: `suppressed`, `backlog_until`, `gated_until` and
+    `gated_by`. Steps have no `lease_id` and no count of heartbeats. Raises ValueError if there is no such event.
     """
     if not 1 <= seq <= len(events):
         raise ValueError(f"the job has events 1 to {len(events)}")

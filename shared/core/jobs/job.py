@@ -188,7 +188,7 @@ class Job:
     traceparent: str | None = None
     priority: str = "normal"
     labels: Mapping[str, str]
-    #: scheme and host of each callback URL, by name; the rest of a URL may be a credential
+    #: scheme, host and port of each callback URL, by name; the rest of a URL may be a credential
     callback_urls: Mapping[str, str]
     #: `sha256:` of the canonical JSON (RFC 8785) of `callback_targets`; None means no callback URLs
     callback_digest: str | None = None
@@ -209,7 +209,7 @@ class Job:
     dependencies: list[str] | None = None
     #: action if a dependency does not succeed: `fail` or `run`
     on_dependency_failure: str = "fail"
-    #: time when all dependencies had ended
+    #: time when JOB recorded that all dependencies had ended with the required results
     dependencies_settled_at: datetime | None = None
     #: `True` if another job waits for its end
     awaited: bool = False
@@ -281,7 +281,7 @@ _Row = TypeVar("_Row")
 
 
 def with_columns(row: _Row, **columns: Any) -> _Row:
-    """Returns a copy of a frozen row with other columns, 30 times faster than `dataclasses.replace`."""
+    """Returns a copy of a frozen row with other columns, several times faster than `dataclasses.replace`."""
     assert columns.keys() <= vars(row).keys(), columns.keys()
     copy = object.__new__(type(row))
     vars(copy).update(vars(row), **columns)

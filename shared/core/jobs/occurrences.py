@@ -62,7 +62,7 @@ class ReplyArrived:
 
 @dataclass(frozen=True)
 class DeadlinePassed:
-    """A timer of the orchestration fired, so the lease may have expired."""
+    """A timer of the orchestration fired, or the sweeper checked the attempt. The lease may have expired."""
 
     step_id: str
     attempt_no: int

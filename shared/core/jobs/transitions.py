@@ -83,8 +83,9 @@ class JobTrigger(StrEnum):
     PAUSE_IDLE = "PAUSE_IDLE"
     RESUME_UNACKED = "RESUME_UNACKED"
     RESUME_ACKED = "RESUME_ACKED"
-    #: resume of a job that had not been admitted, or of one that was waiting for other jobs
+    #: resume of a job that waits for its quotas
     RESUME_STAGED = "RESUME_STAGED"
+    #: resume of a job that waits for other jobs
     RESUME_WAITING = "RESUME_WAITING"
     RESTART = "RESTART"
     ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"

@@ -10,7 +10,7 @@ from shared.core.events.public_events import PublicEvent
 from shared.core.webhooks.hook_log import PREFIX
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 
-#: waits after a failed try, and after a failed probe; the last one repeats
+#: waits after a failed try, and after a failed probe; the last one repeats, except for the webhook `default`
 WAITS = (
     timedelta(seconds=5),
     timedelta(seconds=30),
