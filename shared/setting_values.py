@@ -51,7 +51,7 @@ class Setting:
     #: default as text; "": none
     default: str
     help: str
-    #: `True` if it is a parameter of the template; the template derives or omits other settings
+    #: `True` if it is a member of the template's parameter `tuning`; the template sets or omits other settings
     tuning: bool
     #: `True` if it is only for local stacks; a deployment never sets it
     local: bool

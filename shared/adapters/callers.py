@@ -33,7 +33,7 @@ _MAX_TOKEN = 16 * 1024
 _MAX_KID = 256
 #: maximum length of a key id or an issuer in a log
 _MAX_NAMED = 100
-#: maximum lifetime of a token; the longest are Entra's with continuous access evaluation, 28 hours
+#: maximum remaining lifetime of a token; the longest are Entra's with continuous access evaluation, 28 hours
 _MAX_LIFE_S = 36 * 60 * 60
 #: accepted values of `typ`: that of RFC 9068 2.1, and that of older issuers; others are for other uses (RFC 8725 3.11)
 _TYPES = frozenset({"jwt", "at+jwt"})

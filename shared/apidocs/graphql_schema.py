@@ -1,7 +1,7 @@
 """The GraphQL schema as text, made from routes and the models of their responses (R83).
 
 The arguments are the parameters of the routes. The types are the models of the routes' responses. Names and meanings
-are the same. `docs/schema.graphql` is a copy of the text.
+are the same, except that a path parameter is the argument `id`. `docs/schema.graphql` is a copy of the text.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class StepDefinition(BaseModel):
     #: path of a JSON Schema, relative to the protocols folder; None means any object
     payload_schema: str | None = None
     ack_timeout_s: _Seconds | None = None
-    #: lease in seconds, which the ACK starts and each heartbeat restarts; at least 15
+    #: lease in seconds, which the ACK starts and a recorded heartbeat restarts; at least 15
     lease_s: _LeaseSeconds | None = None
     #: interval of heartbeats in seconds, at least 15; None if not declared; the lease is then `lease_s`
     heartbeat_cadence_s: _LeaseSeconds | None = None

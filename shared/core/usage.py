@@ -1,4 +1,4 @@
-"""Usage of a tenant's quotas by hour (R68): sums that add up, computed from existing rows.
+"""Usage of a tenant's quotas by hour (R68): counts of listed jobs, refused creations, and peaks of active jobs.
 
 A job counts in the hour of its creation. Waits are counted in buckets, so that hours add up. A percentile is the upper
 limit of its bucket.

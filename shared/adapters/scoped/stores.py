@@ -293,7 +293,7 @@ class TenantBulks(_OverScopedTables, TablesBulks):
 
 @sweeper_only("tenants", "remove", "write", "forget", "forget_incidents", "purge")
 class TenantFeed(_OverScopedTables, TablesFeed):
-    """`shared.ports.feed.Feed`, limited to the tenants of one caller. A request can only read the feed."""
+    """`shared.ports.feed.Feed`, limited to the tenants of one caller. A request can only read through this store."""
 
     def __init__(self, feed: Feed, caller: Caller, *, moving: bool = False) -> None:
         super().__init__(feed, caller, moving=moving)

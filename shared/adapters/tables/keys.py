@@ -13,7 +13,7 @@ TENANTS_PARTITION = "tenants"
 
 #: row of the tenant's admission state (R48)
 GATES_ROW = "GATES"
-#: row with the identity of the feeds' table, which otherwise has one partition per tenant
+#: row with the identity of the feeds' table
 FEED_PARTITION, FEED_ROW = "=feed", "FEED"
 #: partition of the feeds' table with one row for each tenant that has a feed
 FEED_TENANTS_PARTITION = "=feeds"

@@ -55,7 +55,7 @@ class AllocationRecord:
     #: number that each written allocation raises by one
     epoch: int = 0
     accounts: Mapping[str, Account] = field(default_factory=dict)
-    #: start of the last allocation
+    #: start of the last allocation, or of a later count of all tenants
     allocated_at: datetime | None = None
     #: `True` if a tenant requested more than it was granted, or could not be included
     unmet: bool = False

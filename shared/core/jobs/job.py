@@ -200,7 +200,7 @@ class Job:
 
     #: time when it started to wait for its quotas or for other jobs; None if it never waited
     staged_at: datetime | None = None
-    #: time of its admission
+    #: time of its admission after a wait; None if it did not wait, or is not admitted
     admitted_at: datetime | None = None
     #: total time in seconds from the admission on, for a staged job
     total_time_s: float | None = None
@@ -359,7 +359,7 @@ class Record:
         return any(step.status.in_flight for step in self.steps)
 
 
-#: column that only the service of the attempt may know
+#: column that only LUCIUS and the service of the attempt may know
 SECRET = "lease_id"
 #: columns that no history or bundle has: the secret, URLs that may have credentials (`callback_digest` has their
 #: digest), and a count without history
