@@ -168,9 +168,8 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
         if job["status"] in _TERMINAL or time.monotonic() > deadline:
             trail = api.call("GET", f"/v1/jobs/{job_id}/events?limit=50")["events"]
             lines = [f"{e['at']} {e['stepId'] or ''} {e['type']} {e['reason'] or ''}".rstrip() for e in trail]
-            raise Failed(
-                "\n".join([*lines, f"{job_id} is {job['status']}: {job.get('error_code') or 'timeout reached'}"])
-            )
+            why = job.get("error_code") or ("no error code" if job["status"] in _TERMINAL else "timeout reached")
+            raise Failed("\n".join([*lines, f"{job_id} is {job['status']}: {why}"]))
         time.sleep(_POLL_S)
 
 

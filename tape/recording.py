@@ -160,7 +160,9 @@ def record(histories: Iterable[History]) -> list[RecordedJob]:
     found: list[History] = []
     for history in histories:
         if history.withheld or any("data" not in event for event in history.events):
-            raise TapeError("the bundle withholds payloads and results; export the bundle again with --with-content")
+            raise TapeError(
+                "the bundle withholds content, such as payloads; export the bundle again with --with-content"
+            )
         if len(found) == MAX_JOBS:
             raise TapeError(f"the bundle has more than {MAX_JOBS} jobs; export a shorter window")
         found.append(history)

@@ -11,16 +11,16 @@ from emulator.issuer.authorization import PARAMETERS, SignIn
 
 #: scopes that a client can request for its user
 SCOPES = {
-    "orch:read": "read jobs, quotas and incidents",
-    "orch:operate": "submit, control and redrive jobs",
-    "orch:quota": "hold and throttle quotas; with orch:all-tenants:operate, change their limits",
-    "orch:audit": "read signed heads and anchors",
+    "orch:read": "read jobs, runs, events, incidents, bulk operations, quotas, usage and protocols",
+    "orch:operate": "submit, control, redrive and replay jobs, run bulk operations, and close incidents",
+    "orch:quota": "hold and throttle quotas; with orch:all-tenants:operate, change limits, reset breakers, admit jobs",
+    "orch:audit": "read signed heads, anchors and public keys",
 }
 #: roles that an administrator of a directory assigns
 ROLES = {
-    "orch:admin": "webhooks, rejected messages and admin routes",
-    "orch:all-tenants:read": "read every tenant's jobs, quotas and incidents",
-    "orch:all-tenants:operate": "submit for every tenant, and change every tenant's jobs, quotas and incidents",
+    "orch:admin": "use webhooks, rejected messages and admin routes",
+    "orch:all-tenants:read": "read the objects of every tenant",
+    "orch:all-tenants:operate": "submit for every tenant, and change every tenant's objects",
 }
 _STYLE = """
 :root{color-scheme:light dark}

@@ -168,7 +168,7 @@ class Issuer:
 def _wrong(form: dict[str, str]) -> str | None:
     """Returns the reason to refuse a form, or None for a valid form."""
     if _lifetime_of(form) is None:
-        return f"expires_in must be a number of seconds from 1 to {_MAX_LIFETIME_S}"
+        return f"expires_in must be a whole number of seconds from 1 to {_MAX_LIFETIME_S}"
     further = _object(form.get("claims", "{}"))
     if further is None:
         return f"claims must be a JSON object without {', '.join(_OWN_CLAIMS)}"

@@ -19,7 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=1000,
         metavar="N",
-        help="maximum number of traces; traces without a job are deleted first, then the oldest (default: %(default)s)",
+        help="maximum number of traces; traces without a job are deleted first, then the traces that received a span "
+        "longest ago (default: %(default)s)",
     )
 
 

@@ -46,7 +46,7 @@ def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
     """
     body = "".join(_trace_row(trace) for trace in traces)
     if not body:
-        why = "no trace matches" if prefix else "no trace yet: submit a job, and load this page again"
+        why = "no trace matches" if prefix else "no trace of a job yet: submit a job, and load this page again"
         body = f'<tr><td colspan="6" class="soft">{why}</tr>'
     other = '<a href="/">traces of jobs only</a>' if all_ else '<a href="/?all">all traces</a>'
     return _document(
@@ -145,7 +145,8 @@ def _value(point: Point) -> str:
     if point.count is None:
         return f"{point.value:g}"
     mean = point.value / point.count if point.count else 0.0
-    return f"{point.count} values, {mean:.3g} s on average"
+    unit = f" {point.unit}" if point.unit else ""
+    return f"{point.count} values, {mean:.3g}{unit} on average"
 
 
 def _instant(ns: int) -> str:

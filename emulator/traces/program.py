@@ -75,7 +75,7 @@ def application(buffer: TraceBuffer) -> web.Application:
     def requested_trace(request: web.Request) -> Trace:
         trace = buffer.trace(request.match_info["trace_id"].lower())
         if trace is None:
-            raise web.HTTPNotFound(text="trace not found; this process keeps the newest traces only\n")
+            raise web.HTTPNotFound(text="trace not found; this process keeps a limited number of traces in memory\n")
         return trace
 
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refuse_not_otlp])

@@ -37,7 +37,7 @@ def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSp
     if not program.exists():
         raise UpError("Azurite is not installed; run `make setup`")
     if not shutil.which("node", path=environment.get("PATH")):
-        raise UpError("Azurite needs Node.js 18 or newer on PATH; run `make setup`")
+        raise UpError("Azurite needs Node.js 18 or newer on PATH; install Node.js")
     argv = (
         str(program),
         *("--blobPort", str(ports.blob), "--queuePort", str(ports.queue), "--tablePort", str(ports.table)),

@@ -156,7 +156,7 @@ class DataDir:
                 holder = os.pread(self._lock, 20, 0).decode(errors="replace").strip()
                 if _is_alive(holder):
                     raise UpError(
-                        f"{self.path} is in use by another stack (process {holder}); "
+                        f"{self.path} is in use by a stack (process {holder}); "
                         "stop that stack, or set another folder with --data"
                     ) from None
                 if time.monotonic() > deadline:

@@ -64,7 +64,7 @@ def _open(data: bytes) -> pypdfium2.PdfDocument:
     except pypdfium2.PdfiumError as error:
         code = getattr(error, "err_code", None)
         if code in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY) or "password" in str(error).lower():
-            raise FailedFinal(PDF_ENCRYPTED, "the PDF needs a password; send a PDF without a password") from None
+            raise FailedFinal(PDF_ENCRYPTED, "the PDF is encrypted; send a PDF without a password") from None
         raise FailedFinal(PDF_BROKEN, "the PDF is damaged or cut off") from None
 
 

@@ -239,8 +239,8 @@ def run_program(
             if watch.cancelled or log.overtaken:
                 raise FailedRetry(
                     CANCELLED,
-                    "the runner stopped the run: the job is cancelled, a limit is reached, or another runner has the "
-                    "attempt",
+                    "the runner stopped the run: the job is cancelled, the attempt has ended, a limit is reached, or "
+                    "another runner has the attempt",
                 )
             if now - began > limits.seconds:
                 raise FailedFinal(LIMIT_EXCEEDED, f"the run took longer than {limits.seconds} s")

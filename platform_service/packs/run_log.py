@@ -158,7 +158,7 @@ def _closed(workspace: Workspace, folder: str, attempt: int, newer: int) -> bool
     blob = workspace.append_blob(f"{folder}/{attempt}.log")
     while blob.open():
         try:
-            blob.append(f"\n[runner] attempt {newer} begins on another runner, or again on this runner\n".encode())
+            blob.append(f"\n[runner] attempt {newer} begins, on this runner or another\n".encode())
         except Overtaken:
             continue
         return True

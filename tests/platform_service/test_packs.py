@@ -309,7 +309,7 @@ def test_an_older_attempt_cannot_write_once_a_newer_one_has_begun() -> None:
     new.flush()
     assert old.overtaken
     assert workspace.blobs[f"{FOLDER}/1.log"].decode().splitlines() == [
-        *("[runner] first", "", "[runner] attempt 3 begins on another runner, or again on this runner")
+        *("[runner] first", "", "[runner] attempt 3 begins, on this runner or another")
     ]
     assert workspace.blobs[f"{FOLDER}/3.log"] == b"[runner] attempt 3 follows attempt 1\n"
     again = RunLog.open(workspace, FOLDER, 3, 1000)

@@ -16,7 +16,7 @@ from shared.adapters.signing import PemSigner
 def test_a_folder_serves_one_stack(tmp_path: Path) -> None:
     """A second stack on the same folder is refused with the first one's process id, and starts after its end."""
     first = DataDir(tmp_path)
-    with pytest.raises(UpError, match=f"in use by another stack \\(process {os.getpid()}\\)"):
+    with pytest.raises(UpError, match=f"in use by a stack \\(process {os.getpid()}\\)"):
         DataDir(tmp_path)
     first.release()
     DataDir(tmp_path).release()
@@ -68,7 +68,7 @@ def test_reset_deletes_what_a_stack_kept(tmp_path: Path) -> None:
     (data.path / "azurite").mkdir()
     (data.path / "azurite" / "rows.json").write_text("{}")
     refused = reset(data.path)
-    assert (refused.returncode, refused.stderr.count("\n"), "in use by another stack" in refused.stderr) == (1, 1, True)
+    assert (refused.returncode, refused.stderr.count("\n"), "in use by a stack" in refused.stderr) == (1, 1, True)
     data.release()
     for line in (f"deleted the data in {data.path}\n", f"{data.path} has no data\n"):
         assert reset(data.path).stdout == line

@@ -59,7 +59,7 @@ def test_everything_serves_when_it_is_ready(stack: RunningStack) -> None:
 def test_a_folder_in_use_is_refused(stack: RunningStack) -> None:
     """A second stack on the same folder ends with the process id of the first and the option for another folder."""
     line = refused("--data", str(stack.data), "--api-port", "0", "--bus-port", "0", "--azurite-port", "0")
-    assert f"in use by another stack (process {stack.process.pid})" in line
+    assert f"in use by a stack (process {stack.process.pid})" in line
     assert "--data" in line
 
 

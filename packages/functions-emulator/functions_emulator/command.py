@@ -27,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free port (default: %(default)s)")
     parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3 (default: in memory)"
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="keep orchestrations in DIR/host.sqlite3 (default: in memory, or with --watch in a temporary folder)",
     )
     parser.add_argument("--watch", action="store_true", help="restart when the app's files change")
     parser.add_argument("--reloaded", type=Path, help=argparse.SUPPRESS)

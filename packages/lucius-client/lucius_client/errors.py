@@ -34,12 +34,14 @@ class NotLucius(LuciusError):
 
 
 class WaitTimeout(LuciusError):
-    """The job did not end, or was not admitted, within the time limit of the call. The job continues."""
+    """The job did not end, or was not admitted, within the time limit of the call. The job is not stopped."""
 
     def __init__(self, job: Job) -> None:
         #: last known state of the job
         self.job = job
-        super().__init__(f"job {job.jobId} is still {job.status} after the time limit of the call; the job continues")
+        super().__init__(
+            f"job {job.jobId} is still {job.status} after the time limit of the call, which does not stop the job"
+        )
 
 
 class NoResult(LuciusError):

@@ -137,7 +137,10 @@ def read_result(job: Job, out: BinaryIO | None, credential: Any) -> Result:
 def _output(job: Job) -> str:
     if job.status in ("FAILED_FINAL", "CANCELLED"):
         why = f" ({job.error_code})" if job.error_code else ""
-        raise NoResult(job, f"job {job.jobId} ended {job.status}{why} and has no result; redrive the job")
+        raise NoResult(
+            job,
+            f"job {job.jobId} ended {job.status}{why} and has no result; redrive the job, or submit its request again",
+        )
     if job.status != "SUCCEEDED" or job.final_output is None:
         raise NoResult(job, f"job {job.jobId} is {job.status} and has no result yet; wait until the job ends")
     return job.final_output.uri

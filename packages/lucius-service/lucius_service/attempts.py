@@ -237,7 +237,7 @@ class Attempts:
             stored = await asyncio.to_thread(self._store.find, directive)
             if stored is not None:
                 log.info(
-                    "%s step %s attempt %d: found the stored RESULT; the service sends the RESULT again",
+                    "%s step %s attempt %d: found the stored RESULT, which the service sends",
                     *(directive.jobId, directive.stepId, directive.attempt_no),
                     extra=attempt_ids(directive),
                 )

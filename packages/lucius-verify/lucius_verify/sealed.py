@@ -51,7 +51,7 @@ def replay(history: History, run: Run) -> list[ComparedStep]:
     The history must be verified. Raises ValueError if the bundle withholds payloads and references.
     """
     if history.withheld:
-        raise ValueError("the bundle withholds payloads and references; export the bundle again with --with-content")
+        raise ValueError("the bundle withholds content, such as payloads; export the bundle again with --with-content")
     steps = tuple(replace(typed_row(Step, each), lease_id=_LEASE) for each in history.steps)
     record = Record(typed_row(Job, history.job), steps)
     reasons: dict[str, str] = {}

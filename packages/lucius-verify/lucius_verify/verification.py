@@ -89,7 +89,7 @@ class _Rules:
             return
         withheld = self.events - self.executed
         hidden = (
-            f"; {withheld} events follow withheld content and are not executed"
+            f"; {withheld} events are withheld, or follow withheld content, and are not executed"
             if withheld and level.fault is None
             else ""
         )
@@ -262,7 +262,7 @@ class _Verification:
         else:
             if (omitted := heads.omitted_job()) is not None:
                 levels[4].broken(Fault(f"{omitted} has a signed head and is not in the bundle", "heads.jsonl"))
-            levels[4].settle("every signed head has its job, and every job a signed head")
+            levels[4].settle("every job has a signed head, and no job with a signed head in the window is missing")
         if self.withheld:
             report.notes.append(f"content of {self.withheld} jobs is withheld, so their created rows are not compared")
         if self.unsigned:

@@ -140,7 +140,8 @@ def verify(
     Exits with 2 if an option or a sample is invalid, or if the bus or the blob account cannot be used.
     Also exits with 2 if --callback cannot be served, or --command cannot start.
 
-    No other program may read the replies of the lane at the same time.
+    Uses the lane of --lane, and an adjacent lane if the bus has one.
+    No other program may read the replies of these lanes at the same time.
     Use a bus without LUCIUS, and a blob account that no other program uses.
     """
     import asyncio

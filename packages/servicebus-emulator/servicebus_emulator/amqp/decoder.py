@@ -42,7 +42,7 @@ def decode(data: bytes, pos: int = 0) -> tuple[Any, int]:
     except KeyError as error:
         raise DecodeError(f"unknown format code {error}") from error
     except (UnicodeDecodeError, ValueError, OverflowError) as error:
-        raise DecodeError(f"text that cannot be decoded: {error}") from error
+        raise DecodeError(f"a value that cannot be decoded: {error}") from error
     except RecursionError as error:
         raise DecodeError("values nested more deeply than the recursion limit") from error
     except TypeError as error:
