@@ -1,5 +1,5 @@
-"""Reads the overview of one tenant or of all tenants from existing counts, so its cost does not depend on the number of
-jobs.
+"""Reads the overview of all tenants from existing counts, so its cost does not depend on the number of jobs. The
+overview of one tenant also reads at most 1,000 of the tenant's ACTIVE rows.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ class BulkKey:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkSlot:
-    """One of a tenant's slots. Each RUNNING bulk operation has a slot. After the bulk operation has ended, the slot
-    stays until another bulk operation takes the slot.
+    """One of a tenant's slots. A new bulk operation takes a slot that no RUNNING bulk operation has. The slot stays
+    until another bulk operation takes it, or a purge deletes it.
     """
 
     #: number of the slot, from 0 on
@@ -85,7 +85,7 @@ class Bulks(Protocol):
         """
 
     async def slots(self, tenant: str) -> list[BulkSlot]:
-        """Lists the slots that were ever used, in the order of their numbers."""
+        """Lists the slots that were used since the last purge, in the order of their numbers."""
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None: ...
 

@@ -34,8 +34,8 @@ class AdmissionCalls(Protocol):
         breaker_of: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Sends a call for an admission now or at the given time. A repeated call costs one check. `breaker_of` is the
-        id of a quota.
+        """Sends one of these calls, except an allocation, now or at the given time. A repeated call costs one check.
+        `breaker_of` is the id of a quota.
 
         Raises BusUnavailable.
         """
@@ -81,7 +81,8 @@ class DeadReply:
     sequence_number: int
     delivery_count: int
     enqueued_at: datetime
-    #: the bus's reason for the dead-lettering, for example `MaxDeliveryCountExceeded`
+    #: the bus's reason for the dead-lettering, for example `MaxDeliveryCountExceeded`; "no reason given" if the reply
+    #: was not dead-lettered
     reason: str
 
 

@@ -57,8 +57,8 @@ class DeadLetters(Protocol):
     async def dead_letters(
         self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
     ) -> list[DeadRow]:
-        """Returns a tenant's DEAD rows, newest failure first, after the cursor `after`. Makes one query of at most
-        1,000 rows.
+        """Returns a tenant's DEAD rows, newest failure first, after the cursor `after`. Makes one query, in pages of at
+        most 1,000 rows.
 
         Leaves out jobs that ended before `since`.
         """

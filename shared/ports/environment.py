@@ -39,4 +39,4 @@ class ConfigurationStore(Protocol):
         """
 
     async def read(self) -> dict[str, str]:
-        """Reads every key that begins with `lucius:`. Raises ConfigurationUnavailable."""
+        """Reads every key without a label that begins with `lucius:`. Raises ConfigurationUnavailable."""

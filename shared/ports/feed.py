@@ -18,7 +18,7 @@ from shared.core.webhooks.webhooks import Delivery
 class FeedIdentity:
     """The identity of the table. Cursors of another table are invalid."""
 
-    #: random id, made when the table is created
+    #: random id, made when the table is created or restored
     feed_id: str
     #: time of the creation; the feed has no earlier events
     since: datetime
@@ -34,7 +34,7 @@ class Head:
     sent: int = 0
     #: number of the tenant's webhooks, without `default`; 0: their rows need not be read
     hooks: int = 0
-    #: time since which every write has included the heads of its rows; None if the last one did not
+    #: time since which every write has included the heads of its rows; None if the last write did not, or after a purge
     heads_since: datetime | None = None
     #: ETag; "": the row does not exist yet
     etag: str = ""
@@ -120,8 +120,9 @@ class Feed(Protocol):
         """
 
     async def purge(self, tenant: str, *, limit: int) -> int:
-        """Deletes at most `limit` rows of a tenant, except HEAD: events, heads, webhooks and deliveries. First clears
-        `heads_since` in HEAD. Returns the number of changed rows, which is 0 if no rows are left.
+        """Deletes at most `limit` (up to 100) rows of a tenant, except HEAD: for example events, heads, webhooks and
+        deliveries. If `heads_since` in HEAD is set, only clears it. Returns the number of changed rows, which is 0 if
+        no rows are left.
         """
 
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:

@@ -13,7 +13,7 @@ from shared.core.audit.heads import DayHead
 class Completed:
     """The time until which a tenant's heads are complete, and the state of the running check."""
 
-    #: time before which each event has its head; None if never checked
+    #: time before which each event has its head; None if no check was completed
     until: datetime | None = None
     #: end of the checked period; None if no check is running
     goal: datetime | None = None

@@ -25,8 +25,8 @@ class IncidentRow:
 
 
 class Incidents(Protocol):
-    """Incidents. `shared.ports.index.Index` writes the incidents of jobs, together with the job's terminal state or the
-    state of its dead letter.
+    """Incidents. `shared.ports.index.Index` opens a job's incident together with the job's terminal state, and closes
+    the incident together with the job's dead letter. `settle` closes any incident.
 
     Each method raises LedgerUnavailable. Lists are sorted by the opening time of an incident.
     """
@@ -45,8 +45,8 @@ class Incidents(Protocol):
         """Lists the tenant's incidents without a job."""
 
     async def list_open(self, **page: Unpack[PageRange]) -> list[IncidentRow]:
-        """Lists every open incident of all tenants. The list can also have incidents that were closed in the meantime
-        (Race incident, R79).
+        """Lists the open incidents of all tenants. The list can lack a job's incident that was just opened. It can also
+        have incidents that were closed in the meantime (Race incident, R79).
         """
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""The index: a tenant's idempotency records, active jobs, lists, dead letters, and ended jobs to clear."""
+"""The index: a tenant's idempotency records, living jobs, lists, dead letters, and ended jobs to clear."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ActiveRow:
 
     @property
     def counted_place(self) -> Place:
-        """Returns the job's place. A job without quotas at its creation counts as active."""
+        """Returns the job's place. A job without a place counts as active."""
         if self.place is not None:
             return self.place
         candidate = Candidate(
@@ -142,7 +142,7 @@ class Reservation:
     job: Job
     #: an expired idempotency record that is replaced
     replacing: Claim | None = None
-    #: place in admission, if quotas concern the job
+    #: place in admission; None if the job has neither quotas nor dependencies
     place: Place | None = None
 
 
@@ -168,7 +168,7 @@ class AwakeTenant:
 
 @dataclass(frozen=True, kw_only=True)
 class ListRow:
-    """A LIST row: an item of a tenant's list, as of `seq`. An active job's row can be one survey older than JOB."""
+    """A LIST row: an item of a tenant's list, as of `seq`. A living job's row can be one survey older than JOB."""
 
     job_id: str
     tenant_id: str
@@ -197,7 +197,7 @@ class ListRow:
 
 
 class Index(DeadLetters, Purging, Protocol):
-    """A tenant's idempotency records, active jobs, lists, dead letters, and ended jobs to clear, in one partition.
+    """A tenant's idempotency records, living jobs, lists, dead letters, and ended jobs to clear, in one partition.
 
     Each method raises LedgerUnavailable.
     """
@@ -209,9 +209,10 @@ class Index(DeadLetters, Purging, Protocol):
     ) -> None:
         """Wakes the tenant, then writes CLAIM, LIST, CORRELATION, ACTIVE and DUE in one transaction.
 
-        `replacing` is an expired idempotency record. If quotas concern the job, the transaction also has its `place`
-        and the change of the `admission`. The transaction has a DEP row for each dependency. `move_place` adds the WAIT
-        row of a job that waits for quotas.
+        `replacing` is an expired idempotency record. The ACTIVE row has the job's `place`. With `admission`, the
+        transaction includes the change of the admission state. The transaction has a DEP row for each dependency.
+
+        `move_place` adds the WAIT row of a job that waits for quotas.
 
         Raises AlreadyExists or Conflict if the idempotency record exists, or the admission state changed. The caller
         then reads both again.
@@ -287,7 +288,7 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
-        """Returns active jobs with `check_at` up to `now`, the longest due first, after `after`."""
+        """Returns the DUE rows with `check_at` up to `now`, the longest due first, after `after`."""
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         """Changes the time of the sweeper's next check and replaces `looks`, in ACTIVE and DUE in one transaction.
@@ -304,7 +305,7 @@ class Index(DeadLetters, Purging, Protocol):
     async def list_active(
         self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
     ) -> list[ActiveRow]:
-        """Returns active jobs in the order of their ids, after the id `after`.
+        """Returns the ACTIVE rows in the order of their job ids, after the id `after`.
 
         `unread` collects the keys of rows that cannot be decoded. If `unread` is None, such a row raises Undecodable.
         """
@@ -318,10 +319,10 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
-        """Returns the tenants that can have active jobs or due work."""
+        """Returns the tenants that can have living jobs or due work."""
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
-        """Marks a tenant without active jobs as asleep until the next of its ENDED rows is due, or its next POST.
+        """Marks a tenant without living jobs as asleep until the next of its ENDED rows is due, or its next POST.
 
         Does nothing if the tenant has posted since `awake` was read (Race sleep).
         """
@@ -355,7 +356,7 @@ class Index(DeadLetters, Purging, Protocol):
         """Wakes the tenant, and writes the ENDED rows of these ended jobs, at most 50, each due at the time in its
         pair.
 
-        The jobs' LIST rows record this clearing. Does nothing if one of the LIST rows does not exist.
+        The jobs' LIST rows record this clearing. Writes no ENDED row if one of the LIST rows does not exist.
         """
 
     async def finish_clearing(self, ended: EndedRow) -> None:
@@ -371,8 +372,8 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def list_jobs(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
-        """Returns a tenant's jobs, newest first, created from `since` on and before `until`. Makes one query of at most
-        1,000 rows.
+        """Returns a tenant's jobs, newest first, created from `since` on and before `until`. Makes one query, in pages
+        of at most 1,000 rows.
 
         Supports no other filter, because any other makes the store read an unlimited number of rows for a page.
         """

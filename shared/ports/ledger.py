@@ -83,7 +83,7 @@ class Ledger(Protocol):
         """Returns the event with this `cause_id`. Returns None if no such event was committed."""
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
-        """Returns events in order, after number `after_seq`."""
+        """Returns events in order, after number `after_seq`. Raises DataLost if a long text of an event is lost."""
 
 
 class Archive(Protocol):

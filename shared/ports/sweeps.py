@@ -38,7 +38,7 @@ class Backlog:
 
 @dataclass
 class WorkCounts:
-    """Counts of work in progress from ACTIVE rows, exact as of the sweep that compared these rows with their jobs."""
+    """Counts of work in progress, from a survey of the ACTIVE rows and their jobs, which can take several sweeps."""
 
     #: number of jobs by status
     active: Counter[str] = field(default_factory=Counter)
@@ -143,7 +143,7 @@ class SweepMark:
     actions: int
     #: `True` if checks or clearings of jobs, admissions, or expired rejected messages were left
     more: bool
-    #: counts of the last sweep that could count
+    #: counts of the last complete survey
     counts: WorkCounts = field(default_factory=WorkCounts)
     #: tight quotas of the last sweep that read every admission state
     quotas: Sequence[TightQuota] = ()
@@ -181,7 +181,7 @@ class Answers(Protocol):
         """
 
     async def read(self) -> dict[str, Heard]:
-        """Returns the marks by service."""
+        """Returns these times by service."""
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:

@@ -26,7 +26,7 @@ class Folding:
 class FoldPosition:
     """The position of the rollups for a share of the tenants."""
 
-    #: first hour without a rollup; None if there was never one
+    #: first hour without a rollup; None before the first rollup
     next: datetime | None = None
     #: next tenant of that hour
     tenant: str = ""

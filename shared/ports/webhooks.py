@@ -11,8 +11,8 @@ from typing import Protocol
 from shared.core.records.strict_json import parse_json
 from shared.core.webhooks.webhooks import Answer
 
-#: kinds of messages: try of one delivery, probe of a waiting webhook, flow of its waiting deliveries, past events of a
-#: new webhook
+#: kinds of messages: try of one delivery, probe of a waiting webhook, flow of the waiting deliveries of an enabled
+#: webhook, past events that a new webhook requested
 TRY, PROBE, FLOW, CATCH_UP = KINDS = "try", "probe", "flow", "catch_up"
 
 

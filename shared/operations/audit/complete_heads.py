@@ -1,8 +1,9 @@
 """Finds the time until which a tenant's heads are complete: each earlier event has its head (R91).
 
 The feed and its heads are written together, so a job has every head if the feed has every row of the job. Two kinds of
-jobs need a check: living jobs, and ended jobs that the sweeper still compares with the feed. The check reads these jobs
-and sends hints of the jobs whose feed lacks rows. The next call continues from the stored position.
+jobs need a check: living jobs, and ended jobs that the sweeper still compares with the feed. The check also reads the
+logs of quotas and of open incidents, and sends hints of rows that the feed lacks. The next call continues from the
+stored position.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ async def request_work(context: Context, bulk: Bulk, at: datetime | None = None)
 
 
 def due_while_running(bulk: Bulk) -> DueBulk:
-    """Returns the directory row that makes every sweep check a running bulk operation."""
+    """Returns the entry of the sweeper's list that makes every sweep check a running bulk operation."""
     return DueBulk(tenant=bulk.tenant, bulk_id=bulk.bulk_id, due_at=bulk.created_at)
 
 

@@ -33,7 +33,7 @@ from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
 from shared.refusals import LimitReached, Overloaded, Refused
 
-#: maximum items of a step, whose results take up to four rows each in one transaction; and maximum actions at the same
+#: maximum items of a step, whose results take up to three rows each in one transaction; and maximum actions at the same
 #: time
 _STEP, _AT_ONCE = 20, 8
 #: maximum jobs that a step adds, with two rows each in a transaction
@@ -63,8 +63,8 @@ class _Tried:
 
 
 async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: str, bulk_id: str) -> None:
-    """Runs at most `_STEPS` (5) steps of a bulk operation, then requests the next steps if items are left. Concurrent
-    calls are safe.
+    """Runs at most `_STEPS` (5) steps of a bulk operation, then requests the next steps if the operation is RUNNING.
+    Concurrent calls are safe.
 
     Raises Transient. The sweeper then continues.
     """

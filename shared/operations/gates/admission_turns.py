@@ -86,7 +86,7 @@ class Uncounted(Exception):
 
 
 class QuotasUnknown(Contended):
-    """The tenant's quotas or counts are unknown now, so the job waits and continues later."""
+    """The tenant's quotas or counts are unknown now. A new or waiting job continues later."""
 
 
 class BeingCounted(QuotasUnknown):

@@ -1,7 +1,8 @@
 """Allocates a quota over all tenants among the tenants (R54).
 
-If only such a quota stops a tenant, the tenant makes or requests an allocation. The Service Bus queue of the requests
-and the sweeper ensure that an allocation follows. An interrupted allocation has granted too little, never too much.
+If only such a quota stops a tenant's jobs, a process makes or requests an allocation. The Service Bus queue of the
+requests and the sweeper ensure that an allocation follows. An interrupted allocation has granted too little, never too
+much.
 
 Two concurrent allocations are safe (Race division). The allocation record is written under its ETag, and no grant of an
 earlier allocation follows a reclaim of a later one.
@@ -35,7 +36,7 @@ from shared.ports.allocations import StoredAllocationRecord
 
 #: start of the numbering of first allocations; a record has 32 bits for the number
 _FIRST_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-#: minimum interval between two allocations of a quota
+#: minimum interval between two allocations of a quota by calls, and after an allocation that left requests unmet
 INTERVAL = timedelta(seconds=1)
 #: interval while a tenant requests more, since other tenants admit jobs without a report and their slot time grows
 _RETRY_INTERVAL = timedelta(seconds=10)

@@ -75,7 +75,7 @@ class NeedsTurn:
     """A decision: a quota refuses the job, but the tenant has FREED rows that its counts do not include yet."""
 
 
-#: `None` if another job has the idempotency record
+#: `None` if the caller must read the idempotency record again
 Reserving = tuple[Decision, AdmittedJobs] | NeedsAllocation | NeedsTurn | None
 
 
@@ -109,9 +109,9 @@ async def reserve_slot(
     """Reserves the job's idempotency record and its slot. Before that, admits waiting jobs whose quotas now allow it
     (R49).
 
-    Returns NeedsAllocation or NeedsTurn if the caller must do that first and then call again. Returns None if another
-    job has the idempotency record, which the caller must read again. If the quotas or counts are unknown, stores the
-    job without a slot.
+    Returns NeedsAllocation or NeedsTurn if the caller must do that first and then call again. Returns None if the
+    caller must read the idempotency record again, since another write came first. If the quotas or counts are unknown,
+    stores the job without a slot.
 
     `allocated`: quotas that were already allocated for the job. `may_need_turn`: the caller can take a turn of the
     tenant. Raises LimitReached, Contended, LedgerUnavailable.

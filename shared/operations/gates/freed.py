@@ -43,7 +43,7 @@ from shared.time_limits import time_limit
 
 #: maximum FREED rows that one transaction takes
 MAX_FREED = 40
-#: maximum log entries that they add
+#: maximum log entries that the FREED rows of one transaction add
 MAX_LOG = 12
 #: maximum wait of an end for other writers; then another process, or the sweeper, takes the turn
 _PATIENCE = timedelta(seconds=5)
@@ -73,7 +73,7 @@ class CountedOut:
     opened: tuple[GateState, ...] = ()
     #: quotas over all tenants whose next allocation must read one of the ends
     to_allocate: frozenset[Gate] = frozenset()
-    #: `True` if there are more rows
+    #: `True` if there may be more rows
     more: bool = False
 
 
@@ -167,8 +167,10 @@ async def take_turn(
 
 
 async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> AdmittedJobs:
-    """Takes the turn after `job_id` ended or was withdrawn. Its FREED row must exist. Logs a fault, which the sweeper
+    """Takes the turn after `job_id` ended or was withdrawn, with an existing FREED row. Logs a fault, which the sweeper
     repairs.
+
+    For a new job, which has no FREED row, takes the turn only if one turn may not take all FREED rows of the tenant.
 
     Callers of one process share a turn that starts after their calls. If another process has taken their rows, nothing
     is left to do. Each caller waits at most 5 s, and 1 s for a count, so that a slow tenant does not block its lane.

@@ -2,8 +2,8 @@
 and the directory.
 
 An allocation first writes a change to the admission state of `*`, under its ETag and with the quota's log entries. So
-openings and resets have one order. The allocation record has the ended jobs that the breaker counts. The later state in
-these two rows applies.
+openings and resets have one order. The allocation record has the ended jobs that the breaker counts. The later state of
+the breaker in the allocation record and the admission state of `*` applies.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ async def read_oldest(context: Context, admission: AdmissionState, gate: Gate) -
 async def add_ages(
     context: Context, admissions: Mapping[str, AdmissionState], quotas: Sequence[TightQuota]
 ) -> list[TightQuota]:
-    """Adds to each quota the age of its waiting queue. Costs one read for each quota at which a tenant's jobs wait.
+    """Adds to each tenant's quota the creation time of its first waiting job. Costs one read for each of these quotas
+    at which jobs wait.
 
     Raises LedgerUnavailable.
     """

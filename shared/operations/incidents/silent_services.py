@@ -57,7 +57,7 @@ def longer_out(known: dict[str, Untaken], others: Iterable[Untaken]) -> None:
 async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
     """Opens and closes incidents of silent services. `out`: the longest unacknowledged attempt of each service.
 
-    If the bus cannot be read, no service counts as silent, and the next sweep reads the bus again. Raises
+    If the bus cannot be read, no further service counts as silent, and the next sweep reads the bus again. Raises
     Contended, LedgerUnavailable.
     """
     now, heard = context.clock.now(), await context.answers.read()

@@ -62,7 +62,7 @@ async def admit(
     reason: str | None = None,
 ) -> Stored | None:
     """Makes an admitted job QUEUED and starts it. If the job is a redrive or a replay, first marks the old job with the
-    job's id. Returns None if the job does not wait, or if a pause removed its slot.
+    job's id. Returns None if the job is not THROTTLED, or if a pause removed its slot.
 
     `gates`: the quotas that admitted the job. Empty if the admitting process died. `actor` and `reason`: the operator
     that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, Contended,

@@ -58,8 +58,8 @@ async def count_dependency_end(context: Context, tenant: str, job_id: str, depen
 
 
 async def request_action(context: Context, tenant: str, job_id: str) -> None:
-    """Requests the job's next action. If the bus is unavailable, the sweeper does the action a minute after the
-    request.
+    """Requests the job's next action. If the bus is unavailable, the sweeper does the action at its next check of the
+    job.
     """
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call(tenant, job_id)

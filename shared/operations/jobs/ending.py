@@ -29,7 +29,7 @@ _SOON = timedelta(minutes=1)
 async def follow_end(
     context: Context, orchestrations: Orchestrations, stored: Stored, rows: Sequence[Event] = ()
 ) -> None:
-    """Does all steps after the commit that ended a job. `rows`: the job's EVENT rows, if they were committed now.
+    """Does the steps after the commit that ended a job. `rows`: the job's EVENT rows, if they were committed now.
 
     The ACTIVE row is deleted in step 4. If a process dies before step 4, the row stays and the sweeper repeats every
     step. Every step is idempotent. A fault after step 4 is logged, and the sweeper repeats the step when it clears the

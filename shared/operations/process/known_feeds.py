@@ -26,7 +26,7 @@ class KnownFeed:
     #: Race feed: held from the first use of `seen` to the end of the write, so that all reads in between are as of
     #: `head`
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    #: last EVENT row in the feed by job id
+    #: number of the last EVENT row or log entry in the feed, by the id of a job, quota or incident
     seen: OrderedDict[str, int] = field(default_factory=OrderedDict)
     #: webhooks of the tenant without `default`; a change of their filters writes HEAD (R84); None if not read yet
     hooks: Sequence[Hook] | None = None

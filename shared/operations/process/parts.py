@@ -90,6 +90,6 @@ class Process:
     answered: dict[str, datetime] = field(default_factory=dict)
     waiters: Waiters = field(default_factory=Waiters)
     submissions: Submissions = field(default_factory=Submissions)
-    #: slots for calls of the queue `lucius-admission` that work on bulk operations; the others of its 16 are for
-    #: admissions
+    #: slots for calls of the queue `lucius-admission` that work on bulk operations; the others of its 16 are for other
+    #: calls
     bulk_turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(8))

@@ -1,4 +1,4 @@
-"""The failures of this process's work at rows, and the rows that have an open incident."""
+"""The failures of this process's work at rows, and the rows whose incidents this process wrote."""
 
 from __future__ import annotations
 

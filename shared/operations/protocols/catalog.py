@@ -71,8 +71,8 @@ class Catalog:
 
     @property
     def is_known(self) -> bool:
-        """Returns `True` if the store was read. Before that, the packaged protocols are used, and no tenant's mode and
-        allowed hosts are known.
+        """Returns `True` if the store was read, or if there is no store. Before the first read, the packaged protocols
+        are used, and no tenant's mode and allowed hosts are known.
         """
         return self._store is None or self.read_at is not None
 

@@ -32,7 +32,7 @@ class Versions:
 
     #: versions, the highest first
     versions: Sequence[Version]
-    #: end of the sweep that counted the jobs; None if not counted
+    #: end of the last sweep, whose counts can be of an earlier sweep; None if not counted
     counted_at: datetime | None
 
 

@@ -152,8 +152,8 @@ async def delete_rule(
 async def hold(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, until: datetime | None
 ) -> Changed:
-    """Holds the quota, which then admits no job until a resume or until the time `until`. Raises QuotaForbidden,
-    QuotaInvalid, TooManyRules, Transient.
+    """Holds the quota until a resume or until the time `until`. A held quota admits no job, and a held dispatch limit
+    delays every step. Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
     """
 
     def alter(state: GateState, now: datetime) -> GateState:

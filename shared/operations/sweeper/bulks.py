@@ -22,7 +22,7 @@ from shared.ports.durable import Orchestrations
 
 #: time for a message to arrive before the sweeper does its work
 _CALL_COMES = timedelta(seconds=30)
-#: age at which a row of the directory without a bulk operation is deleted
+#: age at which an entry of the sweeper's list without a bulk operation is deleted
 _CREATED_BY = timedelta(minutes=5)
 #: maximum rows of a query, and maximum rows of an ended bulk operation that one check deletes
 _PAGE, _MAX_REMOVED = 1000, 2000

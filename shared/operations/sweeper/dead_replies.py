@@ -1,4 +1,6 @@
-"""Applies replies that the bus dead-lettered because the app could not accept them (R37)."""
+"""Applies replies that no function reads (R37): dead-lettered replies, and replies that a change of `LUCIUS_REPLIES`
+left in the shared queue.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ LANES_AT_ONCE = 8
 
 @dataclass
 class Drained:
-    """The dead-lettered replies that were applied, or with `dry_run`, those that were found."""
+    """The dead replies that were applied or quarantined, or with `dry_run`, those that were found."""
 
     replies: int = 0
     #: lanes that may still have dead letters: a call to the bus failed, or a limit was reached

@@ -69,7 +69,7 @@ class Found:
     #: by service: the attempt without an ACK that waits longest, of the jobs that were read
     untaken: dict[str, Untaken] = field(default_factory=dict)
     tenants: list[Surveyed] = field(default_factory=list)
-    #: tenants (None) and rows, by key, that were skipped, each with its fault
+    #: skipped rows, each as tenant, key and fault; key None: all rows of the tenant from a position on
     unread: list[tuple[str, str | None, Exception]] = field(default_factory=list)
     #: set after too many transient faults, which ended this part of the survey early
     fault: Transient | None = None

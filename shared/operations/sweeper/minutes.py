@@ -35,8 +35,8 @@ async def _active(one: Pass) -> Counter[str] | None:
 
 
 async def find_tight_quotas(one: Pass) -> list[TightQuota]:
-    """Returns the tight quotas of the share's tenants and over all tenants, at most 20, with the ages of their waiting
-    queues. Logs a fault, and then returns no quotas.
+    """Returns the tight quotas of the share's tenants and over all tenants, at most 20. A tenant's quota has the
+    creation time of its first waiting job. Logs a fault, and then returns no quotas.
     """
     context = one.context
     with telemetry.tolerate(Exception, "MINUTES_UNWRITTEN"):

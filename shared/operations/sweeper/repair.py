@@ -64,7 +64,7 @@ UNREADABLE_INTERVAL = timedelta(hours=1)
 
 
 async def repair(context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport) -> None:
-    """Checks one active job. Raises LuciusError. A later sweep then checks the job again."""
+    """Checks one job that has an ACTIVE row. Raises LuciusError. A later sweep then checks the job again."""
     now = context.clock.now()
     try:
         stored = await context.ledger.read(active.job_id)

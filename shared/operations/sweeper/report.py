@@ -11,7 +11,7 @@ class RepairKind(StrEnum):
 
     #: the job had no orchestration
     START = "start"
-    #: quotas admitted the job, or it was about to join a waiting queue
+    #: the due action of a waiting job is done, if there is one: for example its start, or the join of a waiting queue
     ADMIT = "admit"
     #: the orchestration had ended before the job did
     RESTART = "restart"
@@ -64,7 +64,7 @@ class SweepReport:
 
     dry_run: bool
     looked_at: int = 0
-    #: number of applied dead replies; with `dry_run`, of found ones
+    #: number of applied or quarantined dead replies; with `dry_run`, of found ones
     dead_replies: int = 0
     #: lanes that may still have dead replies, so that no lease there may end
     undrained: set[int] = field(default_factory=set)

@@ -12,8 +12,8 @@ from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.rejected import RejectedMessage, rejection_id, tenant_named_in
 
-#: maximum difference between a service's clock and the bus's without a log event; replies are sent as soon as they are
-#: made
+#: maximum difference between a service's clock and the bus's that `clock_skew_total` does not count; replies are sent
+#: as soon as they are made
 CLOCK_SKEW = timedelta(seconds=60)
 #: maximum length of a rejection's detail, so that a list reads no blob for it
 MAX_DETAIL = 4000
@@ -29,7 +29,7 @@ class ReplyMessage:
     sequence_number: int
     delivery_count: int
     enqueued_at: datetime
-    #: reason why the bus dead-lettered it; None if it is not dead-lettered
+    #: reason why the bus dead-lettered it; None if the trigger of replies received it
     dead_letter: str | None = None
     #: `True` if an earlier delivery started and met a fault
     tried_before: bool = False
