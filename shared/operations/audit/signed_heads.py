@@ -48,9 +48,9 @@ async def sign_heads(
 ) -> tuple[dict[str, Any], str | None]:
     """Returns the DSSE envelope of a page, and the cursor of the next page. With `cursor`, ignores `since` and `until`.
 
-    Defaults: the window starts at the first retained head, and ends five to six minutes ago. The pages together have
-    whole days, so heads of the first and last day can be outside of the window. The cursor is signed, so a caller
-    cannot skip a head.
+    Defaults: the window starts at the time since which all heads are retained, and ends five to six minutes ago. The
+    pages together have whole days, so heads of the first and last day can be outside of the window. The cursor is
+    signed, so a caller cannot skip a head.
 
     Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable, FilterInvalid if `until` is not after
     the start of the window, and ValueError for an unknown cursor.

@@ -63,8 +63,8 @@ async def start_bulk(
 async def redrive_tree(
     context: Context, job_id: str, *, reason: str | None, actor: str, key: str | None = None
 ) -> tuple[Bulk, bool]:
-    """Starts a bulk operation that redrives the job, and then every job that failed because of it (R66). With a
-    known idempotency key, returns the earlier bulk operation and `True`.
+    """Starts a bulk operation that redrives the job, and then every job that failed because of it or of a job that it
+    redrives (R66). With a known idempotency key, returns the earlier bulk operation and `True`.
 
     Raises JobNotFound, JobArchived, NotRedrivable, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """

@@ -1,4 +1,4 @@
-"""Decides on new jobs by their tenant's quotas: active, queued, or refused (R48).
+"""Decides on new jobs by their tenant's quotas: active, waiting, or refused (R48).
 
 New jobs of one tenant that wait in one process are decided in order and written in one transaction.
 """

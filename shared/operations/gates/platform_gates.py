@@ -33,7 +33,7 @@ async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool
 
 
 async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
-    """Returns the slots, the counts of active and waiting jobs, and the oldest waiting job of each tenant that the
+    """Returns the slots, the counts of active and waiting jobs, and the first waiting job of each tenant that the
     caller can see. The tenants are those of the allocation record and those with a request. Raises LedgerUnavailable.
 
     Returns an empty list for a quota that is not allocated.

@@ -1,7 +1,7 @@
 """Opens and closes incidents (R63, R64).
 
-A failed job, an open breaker, a silent service, or a row that LUCIUS cannot process opens an incident. An operator or
-LUCIUS closes the incident. One list over all tenants has every open incident, so operators need one query.
+An escalated job failure, an open breaker, a silent service, or a row that LUCIUS cannot process opens an incident. An
+operator or LUCIUS closes the incident. One list over all tenants has every open incident, so operators need one query.
 
 A job's incident enters the list after the transaction that opens the incident. If the process dies in between, the
 sweeper adds the incident. The incident leaves the list after the transaction that closes it (Race incident).

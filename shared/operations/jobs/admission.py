@@ -64,9 +64,9 @@ async def admit(
     """Makes an admitted job QUEUED and starts it. If the job is a redrive or a replay, first marks the old job with the
     job's id. Returns None if the job is not THROTTLED, or if a pause removed its slot.
 
-    `gates`: the quotas that admitted the job. Empty if the admitting process died. `actor` and `reason`: the operator
-    that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn, Contended,
-    LedgerUnavailable, OrchestrationUnavailable.
+    `gates`: the quotas that admitted the job. Empty for an operator, or if the admitting process died. `actor` and
+    `reason`: the operator that admitted the job past its quotas, and the operator's reason. Raises CreationWithdrawn,
+    Contended, LedgerUnavailable, OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:

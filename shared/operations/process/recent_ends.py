@@ -5,8 +5,8 @@ request before the instance has ended refuses the request, or deletes a running 
 jobs that it ended. When the next job of the same tenant ends, the process clears up to two jobs that ended at least ten
 seconds before.
 
-The transaction of the following ended job moves their ENDED rows. An hour after a job ended, the sweeper clears it if
-its process died or if it was one of the tenant's last ended jobs.
+The transaction of the following ended job moves the ENDED rows of the cleared jobs. An hour after a job ended, the
+sweeper clears it if its process died or if it was one of the tenant's last ended jobs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shared.time_limits import time_limit
 
 #: age at which the orchestration of an ended job has received the end and has ended
 RIPE_AFTER = timedelta(seconds=10)
-#: histories that one end clears; more than one, so that few are kept
+#: maximum jobs that one end clears; more than one, so that few are kept
 MAX_CLEARED = 2
 #: rows that one transaction moves in addition to its own, out of 100 operations
 MAX_RESCHEDULED = 10

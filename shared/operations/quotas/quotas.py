@@ -59,7 +59,7 @@ class By:
 
     actor: str
     reason: str
-    #: `True` for a tenant's own caller, which cannot loosen a limit
+    #: `True` for a tenant's own caller, which cannot loosen a hold or throttle of an operator
     own: bool = False
 
 
@@ -137,7 +137,7 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
 async def delete_rule(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, rule_seq: int | None
 ) -> Changed:
-    """Removes the quota's own limits. The limits for every tenant then apply.
+    """Removes the quota's own limits. For a tenant's quota, the limits for every tenant then apply.
 
     Raises GateNotFound if the quota has no limits of its own, RuleChanged, Contended, LedgerUnavailable.
     """
