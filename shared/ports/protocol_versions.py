@@ -16,7 +16,7 @@ class StoredVersion:
     version: int
     #: digest `shared.core.registry.Protocol.work_digest`
     work_digest: str
-    #: the protocol file as JSON
+    #: the definition as JSON, without defaults and `ramp_percent`
     definition: Mapping[str, Any]
     #: payload schemas by the paths that the definition names
     schemas: Mapping[str, Any]

@@ -26,7 +26,7 @@ _MAX_TENANT = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """A row of the table `luciusrejected`: a message that no job accepted, without its body."""
+    """A row of the table of rejected messages: a message that no job accepted, without its body."""
 
     #: id, the same for every delivery of the message (`shared.ports.rejected`)
     id: str

@@ -72,7 +72,7 @@ class NeedsAllocation:
 
 @dataclass(frozen=True)
 class NeedsTurn:
-    """A decision: a quota refuses the job, but the tenant has FREED rows that its counts do not include yet."""
+    """A decision: a quota refuses the job, but the tenant may have FREED rows that its counts still include."""
 
 
 #: `None` if the caller must read the idempotency record again
