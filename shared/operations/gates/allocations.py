@@ -36,7 +36,7 @@ from shared.ports.allocations import StoredAllocationRecord
 
 #: start of the numbering of first allocations; a record has 32 bits for the number
 _FIRST_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-#: minimum interval between two allocations of a quota by calls, and after an allocation that left requests unmet
+#: minimum interval before an allocation that a message requests, or that a new job needs while requests are unmet
 INTERVAL = timedelta(seconds=1)
 #: interval while a tenant requests more, since other tenants admit jobs without a report and their slot time grows
 _RETRY_INTERVAL = timedelta(seconds=10)
