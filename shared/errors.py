@@ -58,9 +58,14 @@ class JobVanished(LedgerUnavailable):
 class OtherStoreVersion(LedgerUnavailable):
     """This release cannot read the store: another release wrote it, or its restore is not complete."""
 
+    #: version of a store while a restore runs, and after a restore that did not end
+    RESTORING = 0
+
     def __init__(self, found: object, needed: int) -> None:
         super().__init__(
-            f"the ledger's tables have version {found}, but this release needs version {needed}; on a laptop, run "
+            "the restore of the ledger's tables has not ended; wait until it ends, or run it again"
+            if found == self.RESTORING
+            else f"the ledger's tables have version {found}, but this release needs version {needed}; on a laptop, run "
             "`make reset`, which clears the tables. In a deployment, set new names in LUCIUS_LEDGER_TABLE, "
             "LUCIUS_INDEX_TABLE, LUCIUS_TENANTS_TABLE, LUCIUS_GATES_TABLE, LUCIUS_REJECTED_TABLE and LUCIUS_FEED_TABLE"
         )

@@ -100,7 +100,7 @@ async def test_lost_tables_come_back_and_jobs_go_on(
     monkeypatch.setattr(files, "get_bytes", interrupted)
     with pytest.raises(LedgerUnavailable):
         await Restore(opened, files).run(name)
-    with pytest.raises(OtherStoreVersion):
+    with pytest.raises(OtherStoreVersion, match="run it again"):
         await account.table(names["ledger"])
     assert await command("restore", name) == (0, f"{name} {len(before) - 1} rows restored; start the app")
     code, refused = await command("restore", name)

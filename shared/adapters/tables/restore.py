@@ -28,7 +28,7 @@ from shared.adapters.tables.keys import (
 )
 from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Table, merge_row, put_row, row_at
 from shared.adapters.tables.tenants import AWAKE
-from shared.errors import DataLost, ExportUnfit
+from shared.errors import DataLost, ExportUnfit, OtherStoreVersion
 from shared.ports.exports import Exported
 
 ExportedRow = dict[str, Any]
@@ -107,7 +107,9 @@ class Restore:
                     f"the table of LUCIUS_{role.upper()}_TABLE is not empty; stop the app and delete the tables, or "
                     "set new names in LUCIUS_*_TABLE"
                 )
-        await tenants.write(put_row({**row_at(*_SCHEMA), "version": 0, "restores": manifest.name}))
+        await tenants.write(
+            put_row({**row_at(*_SCHEMA), "version": OtherStoreVersion.RESTORING, "restores": manifest.name})
+        )
 
     async def _restore(self, manifest: Manifest, part_of: TablePart) -> int:
         table, count = self._tables[part_of.role], 0
