@@ -1,4 +1,4 @@
-"""`POST /v1/callbacks/ack`, `/result`, `/heartbeat`: replies of services that are not on the bus."""
+"""`POST /v1/callbacks/ack`, `/result`, `/heartbeat`: replies of services over HTTP instead of the bus."""
 
 from __future__ import annotations
 

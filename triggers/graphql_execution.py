@@ -89,8 +89,8 @@ def read(schema_text: str, query: str, name: str | None) -> Operation:
 
 
 def _of_the_document(error: GraphQLError) -> GraphQLError:
-    """Returns errors of the document itself, such as a number of thousands of digits, which Python refuses and
-    graphql-core reports as an internal error.
+    """Replaces an internal error of graphql-core by its cause, a number with thousands of digits, which Python refuses.
+    Returns any other error unchanged.
     """
     return GraphQLError("a number has too many digits", error.nodes) if error.original_error is not None else error
 

@@ -28,7 +28,7 @@ from triggers.http.routes import Handler, Request
 from triggers.http.sse import EVENT_STREAM, later, results
 
 MAX_BODY_BYTES = 16 * 1024
-#: maximum items of one list, since the process that also moves jobs builds every field of every item
+#: maximum items of one list, since the process builds every field of every item, and also runs jobs
 MAX_LINES = 100
 _JSON = "application/json"
 

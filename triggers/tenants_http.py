@@ -1,4 +1,4 @@
-"""`POST /v1/admin/purge`: deletes all data of a tenant."""
+"""`POST /v1/admin/purge`: deletes a tenant's data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a stack (lock, logs, process ids of the children), and `reset`, which empties the folder."""
+"""The folder of a stack (lock, logs, keys, data of the children), and `reset`, which empties the folder."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class DataDir:
-    """`DIR`, locked for this process and its children.
+    """`DIR`, locked for this process and its children. The children write further files.
 
     - `up.lock`: the lock (flock) of `up` and its children, so that no other stack writes to the same files. Its text is
       the process id of `up`.

@@ -63,7 +63,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     `transport` replaces the transport of httpx, for tests and for proxies. The client ignores proxies that the
     environment names.
 
-    Methods raise subclasses of `LuciusError`. An error of the API raises a subclass of `Refused`. A missing response
+    Methods raise subclasses of `LuciusError`. An error of the API raises `Refused` or a subclass. A missing response
     raises `Unreachable`, and a response of another form raises `NotLucius`.
 
     The constructor or the first request raises `BadAddress` if `url` is not an HTTP URL. An iterator sends its
@@ -181,7 +181,9 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
 
     async def protocol_versions(self, name: str) -> ProtocolVersions:
         """Returns every version of a protocol that the app has ever loaded. Each version has its number of jobs
-        that had not ended at the last sweep, or None if the caller does not see all tenants.
+        that have not ended, which can be several minutes old.
+
+        The number is None before the first sweep, and if the caller does not see all tenants.
         """
         return await self._call(calls.protocol_versions(name))
 

@@ -109,7 +109,8 @@ class AsyncGovernance(ABC):
         return await self._call(calls.cancel_bulk(bulk_id, tenant))
 
     async def purge(self, tenant: str, *, reason: str) -> Bulk:
-        """Deletes all data of a tenant, as a bulk operation. Requires an operator.
+        """Deletes a tenant's data, as a bulk operation. Requires an operator. Some data stays, for example documents
+        and results (docs/guides/audit.md).
 
         While a purge of the tenant runs, a call with the same reason returns the running purge. Raises Conflicting for
         another reason, and while the tenant has jobs that have not ended.

@@ -138,7 +138,9 @@ class Conflicting(Refused):
 
 
 class KeyConflict(Conflicting):
-    """A request with another body has used this idempotency key (IDEMPOTENCY_CONFLICT)."""
+    """A request with another body has used this idempotency key, or a purge of the tenant runs with another reason
+    (IDEMPOTENCY_CONFLICT).
+    """
 
 
 class RuleChanged(Refused):
@@ -158,8 +160,8 @@ class LimitReached(Refused):
 
 
 class Unavailable(Refused):
-    """A dependency of LUCIUS does not respond, concurrent requests changed the same rows, or a stored row is unreadable
-    (HTTP 503).
+    """LUCIUS cannot process the request now (HTTP 503). For example, a dependency does not respond, concurrent requests
+    changed the same rows, or a stored row is unreadable.
     """
 
 

@@ -24,8 +24,8 @@ EVENT_STREAM = "text/event-stream"
 class JobEvents(Series[Event]):
     """The events of a job after `after` (`earliest`, `latest` or an id of its stream), until the job has ended.
 
-    `next` returns the events of one response, each once and in order. `next` waits at most `LONG_POLL_S` seconds for
-    the first event, and can return no events. Raises NotLucius if the response is not a stream.
+    `next` returns the events of one response, each once and in order. The API delays a response without events by at
+    most `LONG_POLL_S` seconds. `next` then returns no events. Raises NotLucius if the response is not a stream.
     """
 
     def __init__(self, job_id: str, retries: Retries, *, after: str = "earliest") -> None:

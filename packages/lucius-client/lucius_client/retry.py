@@ -45,7 +45,7 @@ class Retries:
 def send(request: Request, retries: Retries) -> Flow[Response]:
     """Returns a response with a status below 400.
 
-    Raises Unreachable if no response arrives. Raises the subclass of Refused for the problem in any other response.
+    Raises Unreachable if no response arrives. Any other response raises Refused, or the subclass for its problem.
     """
     attempt = 1
     while True:

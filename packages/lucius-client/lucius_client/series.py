@@ -252,8 +252,8 @@ class Changes(Series[Job]):
         return [self._job]
 
     def _left_s(self) -> float:
-        """Returns the seconds until the time limit, or 0 before the first response, even after the time limit. Raises
-        WaitTimeout.
+        """Returns the seconds until the time limit. After the time limit, raises WaitTimeout, or returns 0 if there was
+        no response yet.
         """
         left_s = float("inf") if self._end is None else self._end - self._clock()
         if left_s <= 0 and self._job is not None:

@@ -14,8 +14,8 @@ from lucius_service.step import Step, declared
 def main(argv: list[str] | None = None) -> int:
     """Serves the step of `lucius-service run MODULE:CLASS`. Creates the class without arguments.
 
-    Returns the result of `run`. Returns 2, with one line on stderr, if the import or the creation raises an error as
-    `create_step` names them.
+    Returns the result of `run`. Returns 2, with one line on stderr, if the import, the creation or an attribute of the
+    class raises ImportError, AttributeError, TypeError or ValueError.
     """
     parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one type of step over Service Bus.")
     commands = parser.add_subparsers(dest="command", required=True)

@@ -54,7 +54,7 @@ class Directive(BaseModel):
     lease_id: Annotated[_Id, Field(repr=False)]
     input_ref: _Reference
     workspace_ref: _Reference
-    #: results of the steps of the group before this one, by step id
+    #: results of the steps of the parallel group before this step, by step id; empty if no group is before this step
     input_refs: dict[str, _Reference] = Field(default_factory=dict)
     #: URI for the job's result that the caller named: a folder, or a blob if its last segment has a dot
     output_ref: _Reference | None = None

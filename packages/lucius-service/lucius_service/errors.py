@@ -10,7 +10,7 @@ LIMIT_EXCEEDED.
 
 from __future__ import annotations
 
-#: a reference does not name a blob of the configured account, or belongs to another tenant
+#: a reference is missing, does not name a blob of the configured account, or belongs to another tenant
 REF_UNSUPPORTED = "REF_UNSUPPORTED"
 INPUT_NOT_FOUND = "INPUT_NOT_FOUND"
 INPUT_EMPTY = "INPUT_EMPTY"

@@ -1,7 +1,7 @@
 """A service process: connects its parts, serves until a signal, and responds to health probes.
 
 `GET /health/live` returns 200 while the process serves. `GET /health/ready` returns 200 if every lane is open and
-storage responds, else 503. The JSON body names each dependency.
+storage responds, else 503. The JSON body of `ready` has the state of each dependency.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: seconds for closing links after the messages are settled
+#: seconds for settling the messages and closing the links, after the work has ended
 CLOSE_TIMEOUT_S = 5.0
 #: seconds for a health probe to send its request
 HEALTH_REQUEST_TIMEOUT_S = 10

@@ -74,9 +74,11 @@ class Task:
 
     @property
     def cancelled(self) -> bool:
-        """Returns True if the work must stop: a limit is reached, or a newer attempt of the step has begun. If replies
-        use HTTP, also returns True after LUCIUS responds that the job is CANCELLING, or that the job or the attempt has
-        ended. The work must then return or raise.
+        """Returns True if the work must stop: a limit is reached, or a newer attempt of the step has begun. The work
+        must then return or raise.
+
+        If replies use HTTP, also returns True after LUCIUS refuses a reply, or responds that the job is CANCELLING, or
+        that the job or the attempt has ended.
         """
         return self.watch.cancelled
 

@@ -75,7 +75,7 @@ class Workspace:
 
     def __init__(self, connection: str, *, endpoint: str = "", max_input_bytes: int) -> None:
         """Connects with `connection`, or with `endpoint` if `connection` is empty. Raises ValueError for a malformed
-        connection string.
+        connection string or endpoint.
         """
         options: dict[str, Any] = {
             "retry_policy": LinearRetry(backoff=2, retry_total=2, random_jitter_range=0),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-#: characters that control a terminal: control characters, embeddings and overrides of Unicode (UAX #9), surrogates
+#: characters that control a terminal or break a line: control characters, line and paragraph separators, embeddings,
+#: overrides and isolates of Unicode (UAX #9), surrogates
 _COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MAX_TEXT = 300
 

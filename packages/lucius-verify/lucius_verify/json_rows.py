@@ -1,4 +1,4 @@
-"""Parses untrusted JSON, strictly and with limits of depth and size, and formats canonical JSON (RFC 8785)."""
+"""Parses untrusted JSON, strictly and with limits of depth and of integers, and formats canonical JSON (RFC 8785)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def format_duration(ms: int | None) -> str:
-    """Returns the shortest text of a duration in milliseconds. None means never."""
+    """Formats a duration in milliseconds, without units that are 0. None means never."""
     if ms is None:
         return NEVER
     days, rest = divmod(ms, 86_400_000)

@@ -1,8 +1,8 @@
 """Builds an audit bundle on this machine, page by page from the public API.
 
-`FILE.part/` stores the state of an export: the plan (heads, keys, ids of jobs), and a line for each job. The line of a
-job that was not exported has the problem code. This way the same command continues an interrupted export. A complete
-bundle replaces FILE.
+`FILE.part/` stores the state of an export: the plan (heads, anchors, keys, ids of jobs), and a line for each job. The
+line of a job that was not exported has the problem code. This way the same command continues an interrupted export. A
+complete bundle replaces FILE.
 """
 
 from __future__ import annotations

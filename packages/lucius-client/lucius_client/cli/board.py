@@ -154,8 +154,9 @@ def follow(
 ) -> dict[str, Json]:
     """Shows the progress of the jobs in `active` (label: job id) until all have ended. Returns the jobs by label.
 
-    `pending` has the jobs to submit, each a label and a function that submits the job and returns the job id. At most
-    `max_in_flight` jobs run at a time. `client` needs the retries `WATCH_RETRIES`. Raises errors of the client.
+    `pending` has the jobs to submit, each a label and a function that submits the job and returns the job id. A pending
+    job is submitted when fewer than `max_in_flight` jobs run. `client` needs the retries `WATCH_RETRIES`. Raises errors
+    of the client.
     """
     job_ids, queue, ended = dict(active), deque(pending), {}
     streams: dict[str, JobEvents] = {}

@@ -77,8 +77,8 @@ def explanation(session: Session, job_id: str) -> Json | None:
 
 
 def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
-    """Returns the condition that the job waits for, with start and duration, in words, or None if the job does not
-    wait.
+    """Returns the condition that the job waits for, with the time waited so far and the time limit or next check, in
+    words. Returns None if the job does not wait.
     """
     if not explained or not explained.get("waits_for"):
         return None

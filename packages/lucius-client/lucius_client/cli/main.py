@@ -1,6 +1,7 @@
 """The command `lucius`: its commands and its exit codes.
 
-The command uses the HTTP API and, for the upload of documents and for results, the blob store.
+Commands use the HTTP API. Uploads of documents and reads of results use the blob store, `login` uses the token issuer,
+and `webhook listen` sends events to a local program.
 """
 
 from __future__ import annotations

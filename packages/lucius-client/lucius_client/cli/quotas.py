@@ -26,7 +26,7 @@ Tenant = Annotated[
         "required if you have no login or use --token."
     ),
 ]
-#: for commands whose change belongs to one tenant
+#: for commands that do not accept `*`
 OneTenant = Annotated[
     str | None,
     tenant_option(

@@ -99,7 +99,9 @@ def _print_text(result: OpenResult, pieces: Iterable[bytes]) -> None:
 
 
 def save_result(result: OpenResult, path: Path) -> None:
-    """Writes the content to a file, completely or not at all. Raises LuciusError and UsageError."""
+    """Writes the content to a file, completely or not at all. Writes to a pipe or a device in pieces. Raises
+    LuciusError and UsageError.
+    """
     try:
         if path.exists() and not path.is_file():  # a pipe or a device is not replaced
             with path.open("wb") as out:

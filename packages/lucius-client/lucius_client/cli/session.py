@@ -17,7 +17,7 @@ from lucius_client.cli.exits import cli_error
 from lucius_client.cli.rendering import Json, OutputFormat
 from lucius_client.cli.tables import Listing, page_of, print_page, print_table
 
-#: maximum `Retry-After` of the API while a part of it does not respond
+#: maximum `Retry-After` that a command waits for: that of the API while its ledger does not respond
 _LONGEST_S = 5.0
 #: retries for a waiting person: only for faults that pass within seconds
 RETRIES = Retries(attempts=3, first_s=0.25, longest_s=_LONGEST_S)

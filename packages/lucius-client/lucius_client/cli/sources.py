@@ -19,8 +19,8 @@ MAX_LINES = 1000
 MAX_BYTES = 1024 * 1024
 
 
-#: functions by step type; each returns whether a protocol's first step reads files of a media type; other steps read
-#: all files
+#: by step type of a protocol's first step: function that returns True for a media type that the step reads. A step of
+#: another type reads all files
 _READS: dict[str, Callable[[str], bool]] = {
     "OCR": lambda kind: kind in ("application/pdf", "image/png", "image/jpeg", "image/tiff"),
     "EMBEDDING": lambda kind: kind.startswith("text/") or kind == "application/json",

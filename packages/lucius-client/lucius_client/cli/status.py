@@ -1,4 +1,4 @@
-"""`lucius status`: one screen with the problems, and the state of jobs, lanes, quotas and services."""
+"""`lucius status`: one screen with the problems, and the state of jobs, incidents, and the parts of LUCIUS."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Listing:
         return str(row[self.id] if isinstance(self.id, str) else self.id(row))
 
 
-#: columns for the changes of a quota, a webhook or an incident
+#: columns for the changes of a webhook or an incident
 LOG = Listing(
     "changes",
     "seq",

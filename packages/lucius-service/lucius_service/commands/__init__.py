@@ -247,7 +247,9 @@ def load(
 
 
 def read_sample(path: Path) -> dict[str, Any]:
-    """Reads the fields of a directive from a file. Exits with code 2 and one line if the file is invalid."""
+    """Reads the fields of a directive, or a job request, from a file. Exits with code 2 and one line if the file is
+    invalid.
+    """
     try:
         sample = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -42,7 +42,7 @@ class NotRun(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `lucius service verify`."""
+    """The options of a verification, or of a load of directives."""
 
     step_type: str
     bus: str = field(repr=False)
@@ -80,7 +80,7 @@ class Bench:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        #: id of this verification, part of the names of its jobs and its tenant
+        #: id of this verification, part of the names of its tenant and its folder of results
         self.run_id = secrets.token_hex(4)
         self.tenant = f"verify-{self.run_id}"
         self.replies = Replies()

@@ -239,7 +239,7 @@ async def stray_blobs(bench: Bench) -> None:
 
 
 async def artifacts(bench: Bench) -> None:
-    """Checks that the artifacts and digests in RESULT match their blobs."""
+    """Checks that the artifacts, and the digest of `result_ref`, in RESULT match their blobs."""
     directive = bench.directive()
     await bench.send(directive)
     result = (await result_of(bench, directive)).body

@@ -82,7 +82,7 @@ class Connection:
         self.heartbeat_every_ms = 0
         #: bytes of output that are not taken yet, and of transfers that wait for the peer's session window
         self.unsent_bytes = 0
-        #: callback for output after there was none
+        #: callback for output after there was none, and for the end of the connection
         self.on_output: Callable[[], None] = lambda: None
 
     def receive_data(self, data: bytes) -> None:

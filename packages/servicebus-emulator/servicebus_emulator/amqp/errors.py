@@ -38,7 +38,7 @@ class InvalidFieldError(AmqpError):
 
 
 class SessionError(AmqpError):
-    """A frame that breaks a session's rules (unknown handle, handle above the maximum, no delivery-id)."""
+    """A frame that breaks a session's rules (such as an unknown handle, or no delivery-id)."""
 
     condition = "amqp:session:unattached-handle"
 
