@@ -1,4 +1,6 @@
-"""The `up` subcommand: Azurite, the bus, the host with the function app, and the platform services."""
+"""The `up` subcommand: Azurite, the bus, the host with the function app, and the platform services. With `--traces` and
+`--auth`, also the trace collector and the token issuer.
+"""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ class Task:
         """Returns True if the work must stop: a limit is reached, or a newer attempt of the step has begun. The work
         must then return or raise.
 
-        If replies use HTTP, also returns True after LUCIUS refuses a reply, or responds that the job is CANCELLING, or
-        that the job or the attempt has ended.
+        If replies use HTTP, also returns True after LUCIUS refuses a reply. The same applies after LUCIUS responds that
+        the job is CANCELLING, or that the job or the attempt has ended.
         """
         return self.watch.cancelled
 
