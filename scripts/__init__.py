@@ -1,1 +1,1 @@
-"""Programs for a checkout: packaging, a smoke test, the demo, the generators."""
+"""Programs for a checkout, for example packaging, a smoke test, the demo and the generators."""

@@ -16,7 +16,7 @@ _NAMES = ("*.md", "*.py", "infra/*.bicep", "docs/openapi.json")
 _OUT = (":!tests", ":!docs/decisions", ":!docs/contributing/words.md")
 #: the command line; docstrings of its functions are help, which is imperative
 _COMMANDS = "packages/lucius-client/lucius_client/cli"
-#: modules whose strings are shown to users: help, log lines, metrics, settings, reasons
+#: modules whose strings are shown to users: help, log lines, metrics, settings, reasons, refusals
 _MODULES = (
     _COMMANDS,
     *(f"shared/{name}.py" for name in ("settings", "access_settings", "store_settings", "setting_contradictions")),

@@ -1,8 +1,8 @@
 """The app in process, in virtual time: its operations and orchestrators, over tables in memory and a recorded bus.
 
-These parts are real: creation, redrive and controls of jobs, the activities, replies, the sweeper, and the table
-adapters. The orchestrators are also real, and run on the engine of the Functions emulator. These parts are missing:
-HTTP, tokens, AMQP, the host's bindings, feeds, webhooks, and quotas, which a tape does not have.
+These parts are real: creation, redrive, replay and controls of jobs, the activities, replies, the sweeper, and the
+table adapters. The orchestrators are also real, and run on the engine of the Functions emulator. These parts are
+missing: HTTP, tokens, AMQP, the host's bindings, feeds, webhooks, and quotas, which a tape does not have.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 commands (see `QuotaProcess.obey`) as lines of JSON on stdin and writes one line for each command. The memory stores are
 for processes that are objects in one event loop (`in_memory`).
 
-Directives, calls and orchestrations are discarded, so that no bus and no durable engine is measured.
+No directive or call is sent, and no orchestration starts, so that no bus and no durable engine is measured.
 """
 
 from __future__ import annotations

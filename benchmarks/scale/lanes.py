@@ -48,11 +48,11 @@ class Drained:
 def drain(
     mode: str, *, burst: int, calls_a_lane: int, handling_s: float, neighbour_every_s: float, seed: int = 0
 ) -> Drained:
-    """Simulates one tenant's simultaneous replies, and a tenant on the same lane with occasional replies.
+    """Simulates one tenant's simultaneous replies, and occasional replies of a neighbour, which is another tenant.
 
     Each lane is a first-in-first-out queue with `calls_a_lane` servers (instances times `maxConcurrentCalls`). The
-    handling times are exponential with mean `handling_s`. The neighbour of OTHER LANE and of SHARED is on another lane.
-    SHARED has one queue for the replies of all lanes.
+    handling times are exponential with mean `handling_s`. With OTHER LANE and SHARED the neighbour is on another lane
+    than the tenant, else on the same lane. SHARED has one queue for the replies of all lanes.
     """
     rng = np.random.default_rng(seed)
     crowded = lane_of("tenant-0000", LANES)

@@ -61,7 +61,7 @@ def counts() -> str:
         "Service Bus operations (send, receive, complete)": "bus_operations",
         "Service Bus bytes, in and out": "bus_bytes",
         "blob writes (results)": "blob_writes",
-        "blob reads (records of failed attempts, inputs)": "blob_reads",
+        "blob reads (records of failed attempts, inputs, the result to copy)": "blob_reads",
         "other blob operations (metadata of results)": "blob_others",
         "table writes (requests)": "table_writes",
         "table reads (requests)": "table_reads",

@@ -13,7 +13,7 @@ from platform_service.embedding.embedder import DIMENSIONS, Embedder
 from platform_service.embedding.source_text import document_uri, read_text
 from platform_service.embedding.vector_document import embed_pages, to_json
 
-#: maximum characters of a passage, and characters that the next one repeats (decision 63)
+#: maximum characters of a passage, and maximum characters that the next one repeats (decision 63)
 DEFAULT_CHUNK_SIZE = 600
 DEFAULT_OVERLAP = 120
 

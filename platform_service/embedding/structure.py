@@ -35,7 +35,7 @@ def is_laid_out(line: str) -> bool:
 
 
 def is_heading(line: str, after: str) -> bool:
-    """Returns True if a line is a heading, which is a short line without a full stop, above prose, rows or fields."""
+    """Returns True if a line is a heading: a short line above prose, rows or fields that ends with none of `.!?,;`."""
     if not after or len(line) > MAX_HEADING or line[-1:] in ".!?,;" or is_laid_out(line):
         return False
     return after[-1:] in ".!?" or len(after) > MAX_HEADING or is_laid_out(after)

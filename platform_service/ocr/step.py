@@ -38,8 +38,8 @@ class OcrPayload(BaseModel):
 
 
 class OcrStep:
-    """The OCR step, which reads the text layer of a page, and recognises a page whose text layer has too few
-    letters.
+    """The OCR step, which reads the text layers of PDF pages. The step recognises images, PDF pages whose text layer
+    has too few letters and digits, and with `force_ocr` all PDF pages.
     """
 
     step_type = "OCR"

@@ -1,4 +1,4 @@
-"""Finds the possible answers in a passage: single sentences, pairs of sentences, rows of tables, and labels with their
+"""Finds the possible answers in a passage, such as sentences, pairs of sentences, rows of tables, and labels with their
 values.
 """
 
@@ -33,9 +33,9 @@ class Candidate:
 
     #: the answer
     text: str
-    #: the same, word for word as in the passage
+    #: text of its citation, word for word as in the passage
     quote: str
-    #: the headings above it
+    #: the nearest heading above it, or ""
     context: str = ""
     #: label of a value; "" for a sentence or a row
     label: str = ""
@@ -43,7 +43,7 @@ class Candidate:
     value: str = ""
     #: cells of a row, each with the heading of its column, or with ""
     cells: tuple[tuple[str, str], ...] = ()
-    #: two sentences
+    #: two sentences, or a short line with the line below it
     is_pair: bool = False
 
 

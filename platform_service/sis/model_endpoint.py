@@ -35,8 +35,8 @@ class ModelAnswer:
 
 
 def ask(endpoint: ModelEndpoint, question: str, passages: list[str]) -> ModelAnswer:
-    """Requests an answer from the model. Raises FailedRetry if the endpoint is unreachable or busy, or if its response
-    is invalid. Raises FailedFinal if the endpoint refuses the request.
+    """Requests an answer from the model. Raises FailedRetry if the endpoint is unreachable or busy, or has an error of
+    its own, or if its response is invalid. Raises FailedFinal if the endpoint refuses the request.
     """
     numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(passages, 1))
     body = {

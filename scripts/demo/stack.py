@@ -20,7 +20,7 @@ from emulator.up.parent_death import end_with_parent
 from lucius_client.cli.exits import CliError
 
 ROOT = Path(__file__).resolve().parents[2]
-#: `emulator up` gives each of its four kinds of children 25 s
+#: `emulator up` stops its children in four groups, one after another, and gives each group 25 s
 _STOP_TIMEOUT_S = 120
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

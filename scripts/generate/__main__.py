@@ -1,4 +1,4 @@
-"""Writes generated files: parts and pictures of the docs, API documents, client models, Bicep parts, Config.json.
+"""Writes generated files, such as parts of the docs, API documents, client models, Bicep parts and Config.json.
 
 `python -m scripts.generate` rewrites the files. With `--check`, exits with 1 if a file is out of date. `make generate`
 also writes the snapshots of the templates and the plots of docs/explanation/scale, by other commands.

@@ -88,8 +88,8 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
-        """Returns the time when more work is available, or `None`. This work is a timer, a delayed message, or the work
-        of a killed process.
+        """Returns the time when more work is available, or `None`. This work is, for example, a timer, a delayed
+        message, or the work of a killed process.
         """
         now = self.clock.now()
         instants = (self._wakeups.next_at(now), self.entity_wakeups.next_at(now), self._activities.next_at(now))

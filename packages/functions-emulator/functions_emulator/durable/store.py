@@ -1,4 +1,5 @@
-"""The state that outlives the process: instances, histories, undelivered messages, activities without a result.
+"""The state that outlives the process: instances, histories, undelivered messages, activities without a result,
+entities, and state of other parts of the host.
 
 The state is one SQLite database in WAL mode. A commit survives SIGKILL. All changes of an episode are one transaction.
 """

@@ -1,4 +1,7 @@
-"""Binding expressions: `{name}` in a path, queue name or key, replaced by values of the trigger's data."""
+"""Binding expressions such as `{name}` in a path, queue name or key, replaced by values of the trigger's data.
+
+`{rand-guid}` and `{DateTime}` are replaced by a new UUID and the current time.
+"""
 
 from __future__ import annotations
 

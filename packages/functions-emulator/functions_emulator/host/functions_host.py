@@ -99,8 +99,8 @@ class FunctionsHost:
         return int(self.url.rsplit(":", 1)[1])
 
     async def start(self) -> None:
-        """Serves at `url`. Raises `HostError` if the app or its host.json cannot be used, or if the port or the data
-        folder is in use.
+        """Serves at `url`. Raises `HostError` if the app, its host.json or its settings cannot be used, or if the port
+        or the data folder cannot be used.
         """
         host_json = load_host_json(self._app_dir)
         levels = LevelFilter(host_json.mapping("logging.logLevel"))
@@ -343,7 +343,8 @@ class FunctionsHost:
 
 
 def _lock_data_dir(folder: Path) -> IO[str]:
-    """Locks the folder while the returned file is open, since two hosts would run every function twice.
+    """Locks the folder while the returned file is open, since two hosts would run every function twice. Does not lock
+    the folder on Windows.
 
     Raises `HostError` if another host has locked it. The operating system unlocks it when the process dies.
     """

@@ -14,7 +14,7 @@ from functions_emulator.host.errors import HostError
 #: seconds that Azure's load balancer allows for an HTTP response
 HTTP_LIMIT_S = 230.0
 
-#: keys that the host reads; a parent includes its children. A warning names each other key
+#: keys that the host reads; a parent includes its children. Other keys, except `_AZURE_ONLY`, are named in a warning
 _SUPPORTED = {
     "version",
     "extensions.http.routePrefix",
@@ -49,7 +49,7 @@ _SUPPORTED = {
     "functionTimeout",
 }
 
-#: keys that have an effect on Azure only; there is no warning for them
+#: keys that have an effect on Azure only, with some that the host reads; there is no warning for them
 _AZURE_ONLY = {
     "extensionBundle",
     "extensions.durableTask.storageProvider",

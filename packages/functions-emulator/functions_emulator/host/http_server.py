@@ -1,4 +1,6 @@
-"""The HTTP server: the app's routes, `/admin`, and the durable extension's API, on one port."""
+"""The HTTP server: the app's routes, the pages `/` and `/emulator`, `/admin`, and the durable extension's API, on one
+port.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ _SLASH = re.compile("%2F", re.IGNORECASE)
 
 
 class HttpServer:
-    """The server of the functions' routes, `/admin`, `/emulator` and the durable API."""
+    """The server of the functions' routes, `/`, `/admin`, `/emulator` and the durable API."""
 
     def __init__(
         self,

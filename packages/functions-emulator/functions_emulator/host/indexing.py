@@ -59,7 +59,7 @@ class App:
 
     directory: Path
     functions: tuple[Function, ...]
-    #: a line for each function that is not served
+    #: a line for each function that cannot be served
     problems: tuple[str, ...]
     #: names of the functions because of which Azure's worker would refuse the whole app
     refusals: tuple[str, ...]
@@ -138,7 +138,7 @@ def _functions_of(module: ModuleType, script: Path) -> Iterator[tuple[str, Any]]
 
 
 def _build_all(app: Any) -> Iterator[tuple[str, Any]]:
-    """Returns every function with its name, or a `BindingError` in its place.
+    """Yields every function with its name, or a `BindingError` in its place.
 
     `get_functions` of the SDK stops at the first problem, as does the worker on Azure, which then serves no function.
     """

@@ -1,5 +1,5 @@
-"""Service Bus triggers with sessions. Several sessions are processed concurrently, and the messages of one session one
-after another.
+"""Service Bus triggers with sessions. Several sessions are processed concurrently, and the messages or batches of one
+session one after another.
 """
 
 from __future__ import annotations
