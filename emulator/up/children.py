@@ -28,8 +28,8 @@ def service_names() -> list[str]:
 
 
 def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    """Returns the start parameters of Azurite. Its access log goes to `logs/azurite.log`, where the demo counts table
-    operations.
+    """Returns the start parameters of Azurite. Its access log goes to `logs/azurite.log`, where the demo counts storage
+    requests.
 
     Raises UpError if Azurite or Node.js is not installed.
     """

@@ -1,4 +1,4 @@
-"""Checks required properties: no keys, no public access, encryption, regions, the runtime, tags, logs, security groups.
+"""Checks required properties, for example no keys, no public access, encryption, regions, the runtime, tags and logs.
 
 Each template would compile and deploy with another value.
 """

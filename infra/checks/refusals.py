@@ -1,4 +1,6 @@
-"""Checks templates for values that compile and that Azure refuses, on Flex Consumption or when deployed twice."""
+"""Checks templates for values that compile, but that Flex Consumption refuses, or with which a second deployment fails
+or deletes resources.
+"""
 
 from __future__ import annotations
 
