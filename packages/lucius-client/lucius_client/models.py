@@ -1397,7 +1397,7 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: a RESULT has a URI that the tenant must not use, or a reference with a credential.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="Id of the new job that redrives this job.")]
@@ -1809,7 +1809,7 @@ class Bulk(Message):
     open: Annotated[
         int,
         Field(
-            description="Number of items that were not tried yet, or were refused temporarily. A RUNNING bulk operation tries these items\nuntil 7 days after `created_at`."
+            description="Number of items that were not tried yet, or were refused temporarily. A RUNNING bulk operation tries these items\nuntil 7 days after `created_at`. For a purge, number of jobs whose deletion LUCIUS retries."
         ),
     ]
     created_at: AwareDatetime
@@ -1849,7 +1849,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: a RESULT has a URI that the tenant must not use, or a reference with a credential.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
         ),
     ]
     error_message: str | None
@@ -2197,7 +2197,7 @@ class JobLine(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: a RESULT has a URI that the tenant must not use, or a reference with a credential.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
         ),
     ]
     archived_at: Annotated[
@@ -2289,7 +2289,7 @@ class OverviewProblem(Message):
     level: Annotated[
         Literal["critical", "warning"],
         Field(
-            description="Severity. `critical`: jobs cannot start or continue, or the last sweep is late. `warning`: another problem."
+            description="Severity. `critical`: a fault prevents jobs from starting or continuing, or the last sweep is late. `warning`:\nanother problem, for example a hold."
         ),
     ]
     sentence: Annotated[str, Field(description="Problem in one sentence.")]
@@ -3042,7 +3042,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: the service returned a result URI that the tenant must not use.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
+            description="Error code of a job that ended without success. A service gives codes of its own. LUCIUS gives these codes:\n\n- `ATTEMPTS_EXHAUSTED`: every attempt failed or timed out.\n- `DISPATCH_FAILED`: LUCIUS could not send the directive to Service Bus, after all retries.\n- `TIME_EXCEEDED`: the job or a step exceeded its time limit, or the job did not start before `expires_at`.\n- `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job ended.\n- `FAILED_FINAL`: a service reported a final failure without an `error`.\n- `RESULT_REF_REFUSED`: a RESULT has a URI that the tenant must not use, or a reference with a credential.\n- `DEPENDENCY_FAILED`: a dependency of the job did not succeed.\n- `WITHDRAWN`: the creation of the job did not finish in time, for example because the process stopped."
         ),
     ]
     error_message: str | None
