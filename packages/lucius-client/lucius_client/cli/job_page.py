@@ -97,7 +97,7 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
 
 
 def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str | None:
-    """Returns a text such as `the quota of tenant acme, which is held by user:1; position 2; starts after a resume`.
+    """Returns a text such as `the quota of type OCR, which has reached its rate; position 2; starts in 3m`.
 
     Returns None if the job does not wait for a quota.
     """
