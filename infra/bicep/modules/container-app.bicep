@@ -154,7 +154,7 @@ resource app 'Microsoft.App/containerApps@2025-07-01' = {
       scale: {
         minReplicas: minReplicas
         maxReplicas: maxReplicas
-        // the rule counts messages in progress, so Container Apps does not stop the last replica before its reply
+        // each rule should also count messages in progress, so that Container Apps keeps the last replica until its reply
         rules: [
           for lane in range(0, topology.lanes): {
             name: 'directives-p${lane}'

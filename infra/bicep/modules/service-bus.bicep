@@ -109,7 +109,7 @@ resource serviceRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rule
   }
 ]
 
-// Messages that make the app admit waiting jobs. A repeated message costs one check. The sweeper replaces a lost message within a minute.
+// Messages that make the app check waiting jobs, breakers, allocations and bulk operations. The sweeper replaces a lost message.
 resource admissionQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.admission.queue

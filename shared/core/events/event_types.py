@@ -45,7 +45,7 @@ class PublicType(StrEnum):
         "job.started",
         "A service started work on the job. The cause is the first ACK, or a later reply that arrived before the ACK.",
     )
-    PROGRESS = ("job.progress", "LUCIUS recorded a heartbeat that renews the lease or has new `progress`.")
+    PROGRESS = ("job.progress", "LUCIUS recorded a heartbeat that starts or renews the lease, or has new `progress`.")
     STEP_COMPLETED = ("job.step.completed", "A step succeeded.")
     RETRYING = (
         "job.retrying",

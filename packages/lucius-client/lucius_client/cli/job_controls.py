@@ -118,7 +118,9 @@ def redrive(
 def dismiss(
     session: Session,
     job: JobId,
-    reason: Annotated[str, typer.Option(help="Reason for the incident's log, at most 1,024 characters.")],
+    reason: Annotated[
+        str, typer.Option(help="Reason for the log of the open incident, if any. At most 1,024 characters.")
+    ],
 ) -> None:
     """Dismiss a dead letter and its open incident.
 
