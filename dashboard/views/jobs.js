@@ -115,13 +115,14 @@ const SHORTCUTS = [["All", []], ["Not ended", [...WAITING, "IN_PROGRESS", "PAUSI
 function Shortcuts({ text, values, onChange }) {
   const plain = Object.keys(values).every((key) => key === "status");
   const { data } = useLoad(async (options) => (plain ? getMetrics({ tenant: tenant.value }, options) : null), `counts:${tenant.value}:${plain}`, { every: COUNTED_EVERY_MS });
-  // the app counts one tenant's jobs for the response; the sweeper counts the jobs of all tenants
-  const at = data && (data.tenant === null ? data.jobs.counted_at : data.at);
+  // the app counts one tenant's jobs for the response, and a sweep those of all tenants; each status is from a sweep
+  const known = data && (data.tenant !== null || data.jobs.counted_at !== null);
+  const at = data?.jobs.counted_at;
   const count = (states) => `${states.reduce((sum, each) => sum + (data.jobs.active[each] ?? 0), 0)}${data.jobs.at_least ? "+" : ""}`;
   return html`<div class="segmented" role="group" aria-label="Filters">${SHORTCUTS.map(([name, states]) => {
     const filter = states.length ? `status=${states.join(",")}` : "";
-    const counted = at && states.length > 0 && !states.some(hasEnded) && count(states);
-    return html`<button key=${name} aria-pressed=${text === filter} onClick=${() => onChange(filter)} title=${counted ? `Counted at ${exact(at, { milliseconds: false })}${data.tenant === null ? " or earlier" : ""}` : undefined}>${name}${counted && html` <span class="count tabular">${counted}</span>`}</button>`;
+    const counted = known && states.length > 0 && !states.some(hasEnded) && count(states);
+    return html`<button key=${name} aria-pressed=${text === filter} onClick=${() => onChange(filter)} title=${counted && at ? `Statuses as of ${exact(at, { milliseconds: false })} or earlier` : undefined}>${name}${counted && html` <span class="count tabular">${counted}</span>`}</button>`;
   })}</div>`;
 }
 
