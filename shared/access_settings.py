@@ -81,8 +81,8 @@ class AccessSettings:
         "LUCIUS_WEBHOOK_HOSTS",
         form.hosts,
         help="Webhook hosts to allow in addition to public hosts at port 443, for example IP addresses, private hosts, "
-        "other ports, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host "
-        "restricts the host to one tenant. List only names whose DNS you control",
+        "other ports, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. Default port: 443. "
+        "`TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control",
         tuning=True,
     )
     auth_mode: str = setting(

@@ -37,7 +37,7 @@ _route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
 @_route(
     function="usage_read",
     path="v1/usage",
-    summary="Sum a tenant's quota usage",
+    summary="Sum a tenant's usage",
     description="Counts the tenant's jobs by hour of creation. At most the last three hours have no rollup yet. If "
     f"these hours have at least {MAX_ROWS:,} jobs, the response is `partial`.",
     parameters=(TENANT, SINCE, BY),

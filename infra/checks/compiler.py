@@ -147,9 +147,10 @@ class Compiler:
                 length = int(value) if name.lower() == b"content-length" else length
             answer = json.loads(self._process.stdout.read(length))
         except (OSError, ValueError) as error:
+            path = parameters.get("path")
             raise CheckFailed(
-                f"the compiler sent no valid response to {method}: {parameters.get('path', '')}; "
-                "run `bicep build` on the file"
+                f"the compiler sent no valid response to {method}"
+                + (f": {path}; run `bicep build` on the file" if path else f"; run {INSTALL}")
             ) from error
         if "result" not in answer:
             raise CheckFailed(

@@ -18,7 +18,7 @@ class Minutes(Protocol):
         """Writes the counts of one process by minute. `writer` is new for each call. Raises LedgerUnavailable."""
 
     async def read(self, since: datetime) -> dict[datetime, MinuteCounts]:
-        """Returns the counts of the minutes from `since` on, in order. Rows that cannot be read are left out.
+        """Returns the counts of the minutes from `since` on, in order. Rows that cannot be decoded are left out.
 
         Raises LedgerUnavailable.
         """

@@ -222,7 +222,7 @@ LINES: tuple[Line, ...] = (
         "Removed old incidents with their logs, and old entries of the logs of quotas; `count` has the number of "
         "incidents and entries",
     ),
-    Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists omit the row; `row` has the key"),
+    Line("ROW_UNDECODABLE", _W, "Could not decode a row, so lists and sweeps ignore the row; `row` has the key"),
     Line(
         "ROW_REFUSED",
         _W,

@@ -117,8 +117,8 @@ async def allocate_for_job(
     """Allocates for a new job while its request waits. Does nothing if an allocation since the job's arrival left
     requests unmet.
 
-    If an earlier allocation left requests unmet, the minimum interval applies. If the quota `rejects`, the request
-    waits until the end of the interval. Otherwise no allocation follows, since the job can wait in its queue.
+    If an earlier allocation left requests unmet, the minimum interval applies. Within the interval, the request waits
+    if the quota `rejects`. Otherwise no allocation follows then, since the job can wait in its queue.
 
     Raises allocation errors only for a quota that rejects. For other quotas, the job waits after a fault.
     """

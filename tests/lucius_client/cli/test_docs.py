@@ -169,7 +169,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     shell("priority", line[-1]["jobId"])
     assert [each["jobId"] for each in waiting()] == [line[-1]["jobId"], *(each["jobId"] for each in line[:-1])]
     raised = shell("raise", line[-1]["jobId"])
-    assert "(dry run: 5 start, 3 continue to wait)" in raised
+    assert "(dry run: 5 jobs start, 3 continue to wait)" in raised
     wait_until(lambda: gate()["staged"] == gate()["active"] == 0, "not all jobs went in", deadline_s=120)
     shell("guard")
     [guarded] = [job["jobId"] for job in stack.get("/v1/jobs", tenant_id=tenant, limit=1)["jobs"]]

@@ -42,8 +42,10 @@ def test_a_change_that_keeps_the_limits_does_not_look_like_a_new_limit() -> None
     assert change_line({"quota": quota, "changed": True, "before": one, "after": one}).endswith(
         ": changed, the limits stay (max_active=1)"
     )
-    assert change_line({"quota": quota, "changed": True, "before": one, "after": two}).endswith(
-        ": max_active=1 -> max_active=2"
+    change = {"quota": quota, "changed": True, "before": one, "after": two}
+    assert change_line(change).endswith(": max_active=1 -> max_active=2")
+    assert change_line(change | {"dryRun": True, "released": 1000, "held_back": 3}).endswith(
+        "(dry run: 1,000 or more jobs start, 3 continue to wait)"
     )
 
 

@@ -74,7 +74,7 @@ def check_whole(not_exported: Mapping[str, str]) -> None:
     `not_exported` has the problem code of each item by its name.
     """
     if lost := [f"{name} ({code})" for name, code in not_exported.items() if code in UNREADABLE]:
-        text = f"not exported: {', '.join(lost)}; export again after an operator restored the missing data"
+        text = f"not exported: {', '.join(lost)}; export again after an operator restored the data"
         raise CliError(text, Exit.NOT_WELL)
 
 

@@ -21,10 +21,14 @@ def change_line(change: Json) -> str:
     line = f"{gate}: {before} -> {after}" if before != after else f"{gate}: changed, the limits stay ({after})"
     if not change.get("dryRun"):
         return line
-    counted = change.get("released")
-    return f"{line} (dry run" + (
-        f": {counted} start, {change['held_back']} continue to wait)" if counted is not None else ")"
-    )
+    if (counted := change.get("released")) is None:
+        return f"{line} (dry run)"
+    return f"{line} (dry run: {_counted(counted)} jobs start, {_counted(change['held_back'])} continue to wait)"
+
+
+def _counted(number: int) -> str:
+    """Formats a number of jobs. The API counts to 1,000."""
+    return "1,000 or more" if number >= 1000 else str(number)
 
 
 def summary(state: Json) -> str:
