@@ -100,9 +100,10 @@ change_route = partial(
     description="Lists the tenant's own quota, then its quotas of job types and sources that have settings, or a "
     "stored state of a rate or breaker. With `type`, `source` or `name` the response has only that quota, with its "
     "`id` and `etag`, even if the quota has no settings.\n\n"
-    "All-tenants callers who name no tenant, or `*`, get the quotas over all tenants, then the limits for every "
-    "tenant. Without a tenant, the quotas of each tenant with own settings follow. A tenant that never had own "
-    f"settings is not listed, even if its jobs wait. `limit` then counts tenants, at most {_MAX_TENANTS} per page.",
+    "All-tenants callers who name `*` get the limits for every tenant, then the quotas over all tenants. All-tenants "
+    "callers who name no tenant get the quotas over all tenants, the limits for every tenant, and the quotas of each "
+    "tenant with own settings. A tenant that never had own settings is not listed, even if its jobs wait. `limit` "
+    f"then counts tenants, at most {_MAX_TENANTS} per page.",
     parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
@@ -117,8 +118,9 @@ async def quotas_list(request: Request) -> func.HttpResponse:
         return respond(req, QuotaPage(quotas=[await shown(context, gate, request.caller)], next=None))
     if tenant is not None:
         name = normalise(tenant)
-        found = await _over_all(request, context) if name == EVERY else []
-        return respond(req, QuotaPage(quotas=[*found, *await _of_tenant(context, name)], next=None))
+        # the tenant's own quota is the first, so that a client finds it, also with the tenant `*`
+        over_all = await _over_all(request, context) if name == EVERY else []
+        return respond(req, QuotaPage(quotas=[*await _of_tenant(context, name), *over_all], next=None))
     known = sorted({EVERY, *(await context.admissions.directory()).tenants})
     following = [each for each in known if each > position][: min(limit, _MAX_TENANTS)]
     found = await _over_all(request, context) if not position else []

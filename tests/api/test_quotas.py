@@ -203,6 +203,8 @@ def test_a_breaker_over_all_tenants(operator: httpx.Client, own: httpx.Client) -
         for params in ({}, {"tenant": "*"}):
             listed = operator.get("/v1/quotas", params=params).json()["quotas"]
             assert [each["id"] for each in listed].count(known["id"]) == 1
+        # `lucius quota set --tenant '*'` changes the first one
+        assert (listed[0]["tenant"], listed[0]["type"], listed[0]["name"]) == ("*", None, None)
         reset = operator.post(f"{path}:reset", params=names, json=REASON)
         assert (reset.status_code, misfits(QuotaChange, reset.json()), reset.json()["changed"]) == (200, [], False)
         refused = own.post(f"{path}:reset", params=names, json=REASON)
