@@ -80,8 +80,8 @@ class AccessSettings:
     webhook_hosts: frozenset[str] = setting(
         "LUCIUS_WEBHOOK_HOSTS",
         form.hosts,
-        help="Webhook hosts to allow in addition to public hosts at port 443, for example IP addresses, private hosts, "
-        "other ports, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. Default port: 443. "
+        help="Webhook hosts to allow in addition to public hosts at port 443: IP addresses, private hosts, "
+        "other ports, or http. Format: `HOST` (port 443), `HOST:PORT` or `HOST:*`, separated by commas. "
         "`TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control",
         tuning=True,
     )

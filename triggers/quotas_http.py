@@ -100,9 +100,9 @@ change_route = partial(
     description="Lists the tenant's own quota, then its quotas of job types and sources that have settings, or a "
     "stored state of a rate or breaker. With `type`, `source` or `name` the response has only that quota, with its "
     "`id` and `etag`, even if the quota has no settings.\n\n"
-    "All-tenants callers who name `*` get the limits for every tenant, then the quotas over all tenants. All-tenants "
-    "callers who name no tenant get the quotas over all tenants, the limits for every tenant, and the quotas of each "
-    "tenant with own settings. A tenant that never had own settings is not listed, even if its jobs wait. `limit` "
+    "All-tenants callers who name `*` get the limits for every tenant, then the quotas over all tenants. Without a "
+    "tenant, they get the quotas over all tenants, the limits for every tenant, and the quotas of tenants with own "
+    "settings. A tenant that never had own settings is not listed, even if its jobs wait. `limit` "
     f"then counts tenants, at most {_MAX_TENANTS} per page.",
     parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},

@@ -16,21 +16,26 @@ from tests.waiting import wait_until
 
 @pytest.mark.long
 def test_dropped_directives_open_the_breaker(tmp_path: Path) -> None:
-    """Two jobs fail after three attempts without an ACK."""
+    """Two jobs fail after three attempts without an ACK. Without the fault, a third job closes the breaker."""
     guide = (ROOT / "docs" / "guides" / "quotas.md").read_text("utf-8")
-    start, drop = re.findall(r"(?m)^(LUCIUS_ACK\S+ .*|lucius faults set .*)$", guide)
-    [breaker] = re.findall(r"(?m)^lucius (quota set --tenant acme --type OCR --breaker .*)$", guide)
+    [start] = re.findall(r"(?m)^LUCIUS_ACK\S+ .*$", guide)
+    [failing] = re.findall(r"```sh\n(lucius faults set .*?)```", guide, re.DOTALL)
+    [clear] = re.findall(r"```sh\n(lucius faults clear)\n```", guide)
+    [breaker] = re.findall(r"(?m)^lucius quota set --tenant acme --type OCR --breaker .*$", guide)
     checkout = CheckoutCopy(tmp_path)
     checkout.environment |= dict(word.split("=", 1) for word in start.removesuffix(" make up").split())
+
+    def typed(commands: str) -> str:
+        return "".join(checkout.lucius(*shlex.split(line)[1:]) for line in commands.splitlines())
+
     with checkout.up() as addresses:
         checkout.environment["LUCIUS_BUS_ADMIN"] = addresses["admin"]
-        checkout.lucius(*shlex.split(breaker))
-        checkout.lucius(*shlex.split(drop, comments=True)[1:])
-        for _ in range(2):
-            checkout.lucius("submit", "samples/invoice.png", "-p", "OCR", "--tenant", "acme", "--again")
 
-        def is_open() -> bool:
-            shown = json.loads(checkout.lucius("quota", "show", "--tenant", "acme", "--type", "OCR", "-o", "json"))
-            return (shown["breaker"] or {}).get("state") == "OPEN"
+        def state() -> str:
+            shown = json.loads(typed("lucius quota show --tenant acme --type OCR -o json"))
+            return str((shown["breaker"] or {}).get("state"))
 
-        wait_until(is_open, "the breaker did not open")
+        typed(f"{breaker}\n{failing}")
+        wait_until(lambda: state() == "OPEN", "the breaker did not open")
+        typed(f"{failing.splitlines()[-1]}\n{clear}")
+        wait_until(lambda: state() == "CLOSED", "the breaker did not close")

@@ -227,7 +227,7 @@ type tuningType = {
   @description('Optional. Blob endpoint of another storage account for the exports; https. Default: the account of LUCIUS_BLOB_ENDPOINT or LUCIUS_BLOB_CONNECTION.')
   LUCIUS_EXPORT_ENDPOINT: string?
 
-  @description('Optional. Webhook hosts to allow in addition to public hosts at port 443, for example IP addresses, private hosts, other ports, or http. Format: `HOST`, `HOST:PORT` or `HOST:*`, separated by commas. Default port: 443. `TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control.')
+  @description('Optional. Webhook hosts to allow in addition to public hosts at port 443: IP addresses, private hosts, other ports, or http. Format: `HOST` (port 443), `HOST:PORT` or `HOST:*`, separated by commas. `TENANT@` before a host restricts the host to one tenant. List only names whose DNS you control.')
   LUCIUS_WEBHOOK_HOSTS: string?
 
   @description('Optional. Claim with the source of the caller\'s jobs. The claim overrides the source in the job request. If this setting is unset, or the token has no such claim, the request names the source.')

@@ -307,7 +307,7 @@ _orchestration = _one(lambda row: OrchestrationEnded(row.record.job.instance_id,
 _MADE_BY: Mapping[EventType, _Maker] = {
     EventType.JOB_REDRIVEN: _one(lambda row: Redriven(row.data["redriven_by"])),
     EventType.JOB_REPLAYED: _one(lambda row: Replayed(row.data["replayed_by"], row.data["mode"])),
-    EventType.ADMITTED: _one(lambda row: Admitted(tuple(row.data["gates"]))),
+    EventType.ADMITTED: _one(lambda row: Admitted(tuple(row.data["gates"]), row.record.job.park_no)),
     EventType.AWAITED: _one(lambda row: Awaited()),
     EventType.DEPENDENCIES_SETTLED: _one(lambda row: DependenciesSettled()),
     EventType.DEPENDENCY_FAILED: _one(lambda row: DependencyFailed(row.data["job_id"])),
