@@ -42,6 +42,9 @@ def test_a_change_that_keeps_the_limits_does_not_look_like_a_new_limit() -> None
     assert change_line({"quota": quota, "changed": True, "before": one, "after": one}).endswith(
         ": changed, the limits stay (max_active=1)"
     )
+    held = {"hold": {"until": "2026-01-27T10:00:00.470387+00:00"}}
+    change = {"quota": quota, "changed": True, "before": one, "after": held}
+    assert change_line(change).endswith(": max_active=1 -> held until 2026-01-27T10:00:00Z")
     change = {"quota": quota, "changed": True, "before": one, "after": two}
     assert change_line(change).endswith(": max_active=1 -> max_active=2")
     assert change_line(change | {"dryRun": True, "released": 1000, "held_back": 3}).endswith(
@@ -158,6 +161,6 @@ def test_the_log_shows_breakers_and_jobs() -> None:
     with serving(*(CannedResponse(body=page) for page in pages)) as api:
         completed = run_main("quota", "log", "--tenant", "tenant_a", api=api.url, terminal=True, COLUMNS="300")
     assert completed.returncode == 0, completed.stderr
-    assert "breaker OPEN until 2026-05-01T00:01:00+00:00, 6 of 10 failed" in completed.stdout
+    assert "breaker OPEN until 2026-05-01T00:01:00Z, 6 of 10 failed" in completed.stdout
     assert "breaker HALF_OPEN, at most 1 active" in completed.stdout
     assert ["admitted job_0" in completed.stdout, "admitted job_1" in completed.stdout] == [True, True]

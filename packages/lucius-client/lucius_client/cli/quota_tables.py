@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lucius_client.cli.rendering import Json
-from lucius_client.cli.tables import Column, Listing
+from lucius_client.cli.tables import Column, Listing, to_second
 
 
 def change_line(change: Json) -> str:
@@ -44,7 +44,7 @@ def summary(state: Json) -> str:
     for name, text in (("hold", "held"), ("throttle", "throttled")):
         if (found := state.get(name)) is not None:
             rate = f" to {found['max_per_hour']} an hour" if "max_per_hour" in found else ""
-            end = f" until {found['until']}" if found.get("until") else ""
+            end = f" until {to_second(found['until'])}" if found.get("until") else ""
             parts.append(f"{text}{rate}{end}")
     return ", ".join(parts) or "nothing"
 
@@ -58,7 +58,7 @@ def _value(value: Any) -> str:
 def _standing(breaker: Json) -> str:
     state = str(breaker["state"])
     if state == "OPEN":
-        return f"{state} until {breaker['until']}, {breaker['bad']} of {breaker['calls']} failed"
+        return f"{state} until {to_second(breaker['until'])}, {breaker['bad']} of {breaker['calls']} failed"
     return f"{state}, at most {breaker['allow']} active" if state == "HALF_OPEN" else state
 
 

@@ -147,8 +147,12 @@ def exact(instant: Any, now: datetime | None = None) -> str | None:
     if not instant:
         return None
     passed = age_of(instant, now)
-    seconds = re.sub(r"\.\d+", "", str(instant))
-    return f"{seconds} ({passed})" if passed.startswith("in ") else f"{seconds} ({passed} ago)"
+    return f"{to_second(instant)} ({passed})" if passed.startswith("in ") else f"{to_second(instant)} ({passed} ago)"
+
+
+def to_second(instant: Any) -> str:
+    """Formats a timestamp as `2026-11-26T14:52:23Z`, without a fraction of a second."""
+    return re.sub(r"\.\d+", "", str(instant)).replace("+00:00", "Z")
 
 
 def line_of(listing: Listing, row: Json) -> str:
