@@ -84,7 +84,7 @@ class StoreSettings:
         "LUCIUS_FEED_TABLE",
         form.table_name,
         "luciusfeed",
-        help="Table of each tenant's public events, in order, of signed heads and of webhooks",
+        help="Table of public events in order for each tenant, of signed heads and of webhooks",
     )
     #: None means no exports
     export_days: float | None = setting(

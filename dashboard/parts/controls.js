@@ -10,7 +10,7 @@ const WAITING = ["THROTTLED", "WAITING_FOR_JOBS"];
 const RUNNING = ["QUEUED", "IN_PROGRESS"];
 const ACTIONS = [
   { name: "pause", verb: "Pause", states: RUNNING, send: pauseJob, text: "The job starts no further attempt. Attempts in flight finish." },
-  { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues with its next attempt or step. A job that has not started waits for its quotas or other jobs again." },
+  { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues with its next attempt or step. A job that was not admitted yet waits for its quotas or other jobs again." },
   { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, even if a quota of the job is held, has reached a limit, or has an open circuit breaker." },
   { name: "priority", verb: "Priority", states: ["THROTTLED"], send: changePriority, reason: "required", text: "The job moves to the position of its new priority in the waiting queue." },
   { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job runs the steps that have not succeeded, and keeps the results of the other steps. If all steps succeeded, the new job runs the last step again." },

@@ -1,6 +1,4 @@
-"""A local stack for the duration of a command. The stack starts on free ports, and its folder is removed after the
-stop.
-"""
+"""A local stack for the duration of a command. The stack starts on free ports in a temporary folder."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def _peers(figures: Figures) -> str:
         least, median, most = one["times_lucius"] or (0.0, 0.0, 0.0)
         spread = f"{median:.2f} ({least:.2f} to {most:.2f})" if one["times_lucius"] else ""
         rows.append((name, spread, *map(_number, (one["jobs_per_s"], one["cpu_ms_per_job"], one["job_ms"]))))
-    ratio = "jobs/s over LUCIUS's, median (minimum to maximum)"
+    ratio = "jobs/s divided by LUCIUS's, median (minimum to maximum)"
     return markdown_table(("system", ratio, "jobs/s", "CPU-ms a job", "one job at a time, p50 ms"), rows)
 
 
@@ -233,7 +233,7 @@ def goals() -> str:
     goal("age of an event when a waiting caller gets it, p99: under 500 ms", events.get("p99"), lambda each: each < 500)
     for name, most in (("DBOS", 0.67), ("minimal app", 1.5)):
         ratios = external.get(name, {}).get("times_lucius") or [None, None, None]
-        text = f"{name} with an external worker, jobs/s over LUCIUS's jobs/s: at most {most}"
+        text = f"{name} with an external worker, jobs/s divided by LUCIUS's jobs/s: at most {most}"
         goal(text, ratios[1], partial(operator.ge, most))
     views = found.get("dashboard", {}).get("views", {}).values()
     paint = max((each["paint_ms"]["p50"] for each in views), default=None)

@@ -245,7 +245,7 @@ def test_a_call_of_an_unknown_function_hangs(
     assert (
         f"the code waits for {name}, which the extension does not start: The function 'nowhere' doesn't" in caplog.text
     )
-    assert "Deploy the function or correct the name" in caplog.text
+    assert "Deploy the function or correct the call" in caplog.text
     hub.client.terminate(instance_id, "")
     hub.run()
     assert hub.outcome(instance_id)[0] == "Terminated"

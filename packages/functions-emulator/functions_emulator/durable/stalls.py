@@ -59,7 +59,7 @@ def describe_stall(
         return Stall(
             for_ever=not open_tasks and not any(waiters.values()),
             reason=f"the code waits for {', '.join(dict.fromkeys(map(_name, unknown)))}, which the extension does not "
-            f"start: {what} The instance stays Running. Deploy the function or correct the name, then terminate the "
+            f"start: {what} The instance stays Running. Deploy the function or correct the call, then terminate the "
             "instance and start a new one. The host's log names functions that the host does not serve.",
         )
     if blocked is not None:

@@ -39,7 +39,7 @@ def again(bench: Bench) -> str:
 
 
 async def expect_same_result(bench: Bench, directive: Json) -> None:
-    """Raises Wrong if two RESULTs of a job differ in more than their spans."""
+    """Raises Wrong if two RESULTs of one attempt differ in more than `traceparent`."""
     await bench.settle()
     # each sending has a span of its own
     bodies = [{k: v for k, v in each.body.items() if k != "traceparent"} for each in bench.of(directive, "RESULT")]
