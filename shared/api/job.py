@@ -340,7 +340,9 @@ def _output_end(record: Record, retention: Retention) -> datetime | None:
 
 
 def step_response(step: StepRow) -> Step:
-    gated = {name: getattr(step, name) for name in ("gated_since", "gated_by", "gated_until")}
+    # as of an earlier event, `gated_by` and `gated_until` are the current ones, perhaps of a later wait
+    is_gated = step.gated_since is not None
+    gated = {name: getattr(step, name) if is_gated else None for name in ("gated_since", "gated_by", "gated_until")}
     return Step.of(step, stepId=step.step_id, max_attempts=step.timings.max_attempts, **gated)
 
 

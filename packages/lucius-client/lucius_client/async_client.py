@@ -310,8 +310,8 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         """Yields sums of the time and attempts of a tenant's jobs that are not archived, newest first. Each page has up
         to 100 jobs.
 
-        `since` and `until` (exclusive) limit the time of creation. `by` is `type`, `source` or `priority`. Callers of
-        all tenants must set `tenant_id`.
+        `since` and `until` (exclusive) limit the time of creation. `by` is `type`, `source` or `priority`. Callers
+        without a tenant must set `tenant_id`.
         """
         query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
         return self._iterate(series.Sums(query, self._retries))

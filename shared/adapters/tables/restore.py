@@ -95,7 +95,7 @@ class Restore:
     async def _begin(self, manifest: Manifest) -> None:
         tenants = self._tables["tenants"]
         begun = await read_row(tenants, *_SCHEMA)
-        if begun is not None and begun["version"] == 0:
+        if begun is not None and begun["version"] == OtherStoreVersion.RESTORING:
             if begun.get("restores") != manifest.name:
                 raise ExportUnfit(f"a restore of export {begun.get('restores')} is not complete; continue that restore")
             return

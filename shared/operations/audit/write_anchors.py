@@ -96,21 +96,19 @@ async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> b
         telemetry.info("ANCHOR_WAITS", day=str(day), count=len(incomplete))
         return False
 
-    async def one(tenant: str) -> str | None:
-        digest, is_complete = await _write_part(context, tenant, day, is_complete=tenant not in incomplete)
-        if not is_complete:
-            # an earlier call may have written the part, which does not change
-            incomplete.add(tenant)
-        return digest
+    async def one(tenant: str) -> tuple[str | None, bool]:
+        return await _write_part(context, tenant, day, is_complete=tenant not in incomplete)
 
-    parts = [digest for digest in await run_concurrently(tenants, one, limit=_AT_ONCE) if digest is not None]
+    written = await run_concurrently(tenants, one, limit=_AT_ONCE)
+    parts = [digest for digest, _ in written if digest is not None]
     before = await kept.read(anchor_name(day - _DAY))
     previous = sha256(payload_of(json.loads(before))) if before is not None else ""
     envelope = await sign_statement(context, anchor_statement(day, previous, parts))
     if await kept.create(anchor_name(day), chunks(json.dumps(envelope).encode())):
         telemetry.info("ANCHORED", day=str(day), count=len(parts))
-        if incomplete:
-            telemetry.warn("ANCHOR_INCOMPLETE", day=str(day), count=len(incomplete))
+        # an earlier call may have written a part, which does not change
+        if count := sum(not is_complete for _, is_complete in written):
+            telemetry.warn("ANCHOR_INCOMPLETE", day=str(day), count=count)
     return True
 
 

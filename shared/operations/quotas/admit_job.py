@@ -47,8 +47,8 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
         started = await admit(context, orchestrations, job_id, actor=by.actor, reason=by.reason)
         if started is not None:
             return started
-        # it was paused or has ended meanwhile
-        stored = await context.ledger.read(job_id) or stored
+    # it may have been paused or have ended meanwhile
+    stored = await context.ledger.read(job_id) or stored
     return await reconcile_place(context, orchestrations, stored)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from shared.core.audit.heads import json_lines
 from shared.core.audit.statements import payload_of, sha256
+from shared.errors import LedgerUnavailable
 from shared.operations.audit import read_anchors as reading
 from shared.operations.audit.read_anchors import read_anchors
 from shared.operations.audit.write_anchors import INCOMPLETE_AFTER, part_name, write_anchors
@@ -143,6 +144,25 @@ async def test_an_anchor_names_incomplete_parts_of_an_earlier_call(
     assert await write_anchors(audited.world.context) == 1
     assert b'"complete":false' in audited.kept.files[part_name(TENANT, audited.today - DAY)]
     assert caplog.text.count('"event": "ANCHOR_INCOMPLETE"') == 1
+
+
+async def test_an_anchor_names_no_complete_part_of_an_earlier_call(
+    audited: Audited, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part is complete, although the heads cannot be read when the anchor is written."""
+    caplog.set_level("WARNING")
+    await day_with_jobs(audited)
+    with failing(audited.kept, "create", only=lambda name, _: name.startswith("days/")):
+        assert await write_anchors(audited.world.context) == 0
+    assert b'"complete":false' not in audited.kept.files[part_name(TENANT, audited.today - DAY)]
+
+    async def unread(*_: Any, **__: Any) -> None:
+        raise LedgerUnavailable("the heads cannot be read")
+
+    monkeypatch.setattr("shared.operations.audit.write_anchors.complete_until", unread)
+    audited.world.clock.advance(INCOMPLETE_AFTER.total_seconds())
+    assert await write_anchors(audited.world.context) == 1
+    assert "ANCHOR_INCOMPLETE" not in caplog.text
 
 
 async def test_anchors_are_read_with_the_tenants_lines(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from shared.api.explain import explain
 from shared.api.job import step_response
 from shared.api.receipt import receipt
 from shared.core.gates.rules import Gate, GateKind
+from shared.core.jobs.as_of import rebuild_as_of
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.verdict import VerdictKind
@@ -113,6 +114,8 @@ async def test_a_held_guard_keeps_the_next_attempt_back(world: World, gate: Gate
     assert shown.gated_since is not None
     assert shown.gated_until is not None
     assert await types(world, job_id) == ["JOB_CREATED", "GATED"]
+    created = step_response(rebuild_as_of(record, await world.ledger.events(job_id), 1).steps[0])
+    assert (created.gated_since, created.gated_by, created.gated_until) == (None, None, None)
     assert (await world.ledger.events(job_id))[-1].reason == f"dispatch limit {gate.display_name} is held"
     assert world.publisher.sent == []
     await resumed(world, gate)

@@ -262,3 +262,12 @@ async def test_a_job_that_ends_during_its_admission_is_returned_as_it_ended(worl
     await take_turn(world.context, "tenant_a")
     admission, _ = await read_admission(world.context, "tenant_a")
     assert (admission.active, admission.staged, admission.waiting) == (1, 0, 0)
+
+
+async def test_a_job_that_ends_before_it_gets_its_slot_is_returned_as_it_ended(world: World) -> None:
+    """Race conflict: a cancel commits after the check of the job's state, and before the read of its place."""
+    await ruled(world, max_active=1)
+    waiting = [await created(world, number) for number in range(2)][1]
+    meanwhile(world.index, "read_active", lambda: control(world, waiting, ControlKind.CANCEL), after=True)
+    stored = await admit_job(world.context, world.orchestrations, waiting, OPERATOR)
+    assert stored.record.job.status is JobStatus.CANCELLED
