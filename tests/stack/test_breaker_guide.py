@@ -35,7 +35,8 @@ def test_dropped_directives_open_the_breaker(tmp_path: Path) -> None:
             shown = json.loads(typed("lucius quota show --tenant acme --type OCR -o json"))
             return str((shown["breaker"] or {}).get("state"))
 
-        typed(f"{breaker}\n{failing}")
+        # shorter than on the page
+        typed(f"{breaker.replace('cooldown_s=60', 'cooldown_s=20')}\n{failing}")
         wait_until(lambda: state() == "OPEN", "the breaker did not open")
         typed(f"{failing.splitlines()[-1]}\n{clear}")
         wait_until(lambda: state() == "CLOSED", "the breaker did not close")

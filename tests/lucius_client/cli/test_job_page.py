@@ -46,6 +46,10 @@ def explained(blocked_by: BlockReason | None = None, **standing: Any) -> dict[st
             explained(BlockReason.RATE, position=None, expected_at=NOW + timedelta(minutes=5)),
             "the quota of tenant acme, which has reached its rate; position unknown, for 3m; starts in 5m",
         ),
+        (
+            explained(BlockReason.RATE, expected_at=NOW + timedelta(seconds=2)),
+            "the quota of tenant acme, which has reached its rate; position 2, for 3m; starts now",
+        ),
         (explained(), "the dispatch of step ocr, for 3m, until 2026-02-03T10:00:00Z (in 6d) at the latest"),
         (
             {"waits_for": "the ACK", "since": "2026-01-27T10:02:59Z", "until": "2026-01-27T10:04:00Z"},

@@ -105,6 +105,8 @@ def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str 
     if not wait:
         return None
     starts = age_of(start, now) if start else wait["starts"]
+    if start and not starts.startswith("in "):
+        starts = "now"
     return f"{wait['cause']}; position {row.get('position') or 'unknown'}{passed}; starts {starts}"
 
 
