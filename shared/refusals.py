@@ -96,13 +96,13 @@ class TenantMissing(Refused, status=403):
 
 
 class TenantForbidden(Refused, status=403):
-    """The token is for another tenant than the request, or grants only reading, or only changes. Use a token of the
-    tenant.
+    """The token is for another tenant than the request, or its role over all tenants permits only reading or
+    only changes. Use a token of the tenant.
     """
 
     text = (
-        "the token is for another tenant than the request, or grants only reading, or only changes; use a token of the "
-        "tenant"
+        "the token is for another tenant, or its role over all tenants permits only reading or only changes; use a "
+        "token of the tenant"
     )
 
 

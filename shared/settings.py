@@ -117,9 +117,9 @@ class Settings(AccessSettings, StoreSettings):
     trace_ratio: float | None = setting(
         "LUCIUS_TRACE_RATIO",
         form.optional(form.share),
-        help="Share of the traces that the app sends to Application Insights, from 0 to 1. The app always sends "
-        "requests, jobs, failed attempts, log records and metrics. Default: the sampler of `OTEL_TRACES_SAMPLER`, "
-        "else 1",
+        help="Share of the traces that the app sends to Application Insights, from 0 to 1. With this setting, the "
+        "app also sends every request, job and failed attempt. The share does not limit log records and metrics. "
+        "Default: the sampler of `OTEL_TRACES_SAMPLER`, else 1",
     )
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS",

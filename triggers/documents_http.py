@@ -145,7 +145,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
 
     async def docs_file(request: Request) -> func.HttpResponse:
         if request.http.route_params["file"] != docs_page.SCRIPT:
-            raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "reference page file not found; reload the page")
+            raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "file of the API page not found; reload the page")
         return respond_packed(request.http, _script)
 
     async def problems(request: Request) -> func.HttpResponse:

@@ -19,7 +19,7 @@ AsyncToken = str | Callable[[], str | Awaitable[str | None] | None] | None
 
 
 def token_of(token: Token) -> str | None:
-    """Returns the bearer token for the next request, or None if the request has no `Authorization` header."""
+    """Returns the bearer token for the next request, or None to send no `Authorization` header."""
     return token() if callable(token) else token
 
 
