@@ -118,11 +118,12 @@ function Shortcuts({ text, values, onChange }) {
   // the app counts one tenant's jobs for the response, and a sweep those of all tenants; each status is from a sweep
   const known = data && (data.tenant !== null || data.jobs.counted_at !== null);
   const at = data?.jobs.counted_at;
+  const age = at ? `Statuses as of ${exact(at, { milliseconds: false })} or earlier` : "No sweep has updated the statuses yet";
   const count = (states) => `${states.reduce((sum, each) => sum + (data.jobs.active[each] ?? 0), 0)}${data.jobs.at_least ? "+" : ""}`;
   return html`<div class="segmented" role="group" aria-label="Filters">${SHORTCUTS.map(([name, states]) => {
     const filter = states.length ? `status=${states.join(",")}` : "";
     const counted = known && states.length > 0 && !states.some(hasEnded) && count(states);
-    return html`<button key=${name} aria-pressed=${text === filter} onClick=${() => onChange(filter)} title=${counted && at ? `Statuses as of ${exact(at, { milliseconds: false })} or earlier` : undefined}>${name}${counted && html` <span class="count tabular">${counted}</span>`}</button>`;
+    return html`<button key=${name} aria-pressed=${text === filter} onClick=${() => onChange(filter)} title=${counted ? age : undefined}>${name}${counted && html` <span class="count tabular">${counted}</span>`}</button>`;
   })}</div>`;
 }
 
