@@ -54,14 +54,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
             yield ReplyArrived(reply(record, "RESULT", name), next_attempt=following)
     for kind in ControlKind:
         yield Control(kind)
-    yield from (
-        Admitted(park_no=record.job.park_no),
-        Admitted(park_no=record.job.park_no + 1),
-        Awaited(),
-        DependenciesSettled(),
-        DependencyFailed("job_0"),
-        Expired(),
-    )
+    yield from _of_waiting(record)
     yield PriorityChanged("high")
     yield OrchestrationEnded(record.job.instance_id)
     yield OrchestrationEnded(record.job.instance_id, silent=True)
@@ -69,6 +62,13 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
     yield Redriven("job_2")
     yield Redriven("job_3")
     yield Repaired("result:s0:1")
+
+
+def _of_waiting(record: Record) -> Iterator[Occurrence]:
+    """Everything that can happen to a job that waits for its quotas or other jobs."""
+    yield Admitted(park_no=record.job.park_no)
+    yield Admitted(park_no=record.job.park_no + 1)
+    yield from (Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
 
 
 def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
@@ -85,14 +85,7 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
     yield Gated(step_id, "service:ocr", "service:ocr is held: it is slow")
     for kind in ControlKind:
         yield Control(kind)
-    yield from (
-        Admitted(park_no=record.job.park_no),
-        Admitted(park_no=record.job.park_no + 1),
-        Awaited(),
-        DependenciesSettled(),
-        DependencyFailed("job_0"),
-        Expired(),
-    )
+    yield from _of_waiting(record)
     yield PriorityChanged("high")
     for restarts in ("", ".r1", ".r5"):
         yield OrchestrationEnded(record.job.instance_id + restarts)
