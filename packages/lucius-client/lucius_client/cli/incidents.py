@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from lucius_client.cli import completion, ids, rendering
+from lucius_client.cli import ids, rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.options import Limit, Reason, Tenant
+from lucius_client.cli.options import Limit, Reason, Tenant, type_option
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import LOG, Column, Listing, status
 
@@ -54,15 +54,7 @@ def list_(
         str | None,
         typer.Option(help="Only incidents of these kinds, separated by commas: JOB, BREAKER, SERVICE, ROW."),
     ] = None,
-    type_: Annotated[
-        str | None,
-        typer.Option(
-            "--type",
-            metavar="REQUEST_TYPE",
-            help="Only incidents of this job type.",
-            autocompletion=completion.protocols,
-        ),
-    ] = None,
+    type_: Annotated[str | None, type_option("Only incidents of this job type.")] = None,
     since: Annotated[
         str | None,
         typer.Option(

@@ -29,6 +29,11 @@ def tenant_option(text: str) -> Any:
     return typer.Option(envvar="LUCIUS_TENANT", help=text, autocompletion=completion.tenants)
 
 
+def type_option(text: str) -> Any:
+    """Returns the option `--type` with this help text."""
+    return typer.Option("--type", metavar="REQUEST_TYPE", help=text, autocompletion=completion.protocols)
+
+
 Tenant = Annotated[
     str | None,
     tenant_option("The tenant. Default: the tenant of the login, or of a token for one tenant, else all tenants."),
@@ -50,10 +55,7 @@ LoginTenant = Annotated[
     str | None,
     tenant_option("The tenant. Default: the login's tenant. Required without a login, or with --token."),
 ]
-JobType = Annotated[
-    str | None,
-    typer.Option("--type", metavar="REQUEST_TYPE", help="Only jobs of this type.", autocompletion=completion.protocols),
-]
+JobType = Annotated[str | None, type_option("Only jobs of this type.")]
 Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only jobs with this label.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs created since {_TIME}.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only jobs created before this timestamp or age.")]

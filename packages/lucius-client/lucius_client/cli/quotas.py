@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from lucius_client.cli import completion, rendering
+from lucius_client.cli import rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import NAME_A_TENANT, UsageError
 from lucius_client.cli.instants import instant_ahead
-from lucius_client.cli.options import tenant_option
+from lucius_client.cli.options import tenant_option, type_option
 from lucius_client.cli.quota_tables import GATES, QUOTA_LOG, WAITING, change_line
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.rules_file import BREAKER_NUMBERS, read_rules
@@ -41,10 +41,7 @@ Gate = Annotated[
         "no effect.",
     ),
 ]
-Type = Annotated[
-    str | None,
-    typer.Option("--type", metavar="REQUEST_TYPE", help="Quota of this job type.", autocompletion=completion.protocols),
-]
+Type = Annotated[str | None, type_option("Quota of this job type.")]
 Source = Annotated[str | None, typer.Option(help="Quota of jobs with this `source`.")]
 Reason = Annotated[str, typer.Option(help="Reason for the quota's log, at most 1,024 characters.")]
 Until = Annotated[
