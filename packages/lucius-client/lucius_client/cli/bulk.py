@@ -106,9 +106,7 @@ replay = _command_of("replay", "Replay jobs that have ended, each as a new job."
 def list_(session: Session, tenant: SearchedTenant = None, limit: Limit = 50) -> None:
     """List bulk operations, newest first.
 
-    If the API requires a tenant and you name none, the command uses the tenants
-    of the latest 300 jobs and first 300 quotas. The order and the limit then
-    apply to each tenant.
+    If the command searches tenants, the order and the limit apply to each.
     """
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.bulks(tenant=each, limit=limit))
     session.show(BULKS, [each.plain() for each in found])

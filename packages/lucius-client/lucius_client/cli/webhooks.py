@@ -135,9 +135,7 @@ def create(
 def list_(session: Session, tenant: SearchedTenant = None) -> None:
     """List webhooks, oldest first.
 
-    If the API requires a tenant and you name none, the command uses the tenants
-    of the latest 300 jobs and first 300 quotas. The order then applies to each
-    tenant.
+    If the command searches tenants, the order applies to each.
     """
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.webhooks(tenant=each))
     session.show(HOOKS, [each.plain() for each in found])
