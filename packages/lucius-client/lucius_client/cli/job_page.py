@@ -104,9 +104,9 @@ def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str 
     wait, start = row.get("quota_wait"), row.get("nextEligibleAt")
     if not wait:
         return None
-    starts = age_of(start, now) if start else wait["starts"]
-    if start and not starts.startswith("in "):
-        starts = "now"
+    starts = wait["starts"]
+    if start:
+        starts = ahead if (ahead := age_of(start, now)).startswith("in ") else "now"
     return f"{wait['cause']}; position {row.get('position') or 'unknown'}{passed}; starts {starts}"
 
 
