@@ -209,10 +209,9 @@ class Index(DeadLetters, Purging, Protocol):
     ) -> None:
         """Wakes the tenant, then writes CLAIM, LIST, CORRELATION, ACTIVE and DUE in one transaction.
 
-        `replacing` is an expired idempotency record. The ACTIVE row has the job's `place`. With `admission`, the
-        transaction includes the change of the admission state. The transaction has a DEP row for each dependency.
-
-        `move_place` adds the WAIT row of a job that waits for quotas.
+        `replacing` is an expired idempotency record. The ACTIVE row has the job's `place`. The transaction has a
+        DEP row for each dependency and, with `admission`, the change of the admission state. `move_place` adds the
+        WAIT row of a job that waits for quotas.
 
         Raises AlreadyExists or Conflict if the idempotency record exists, or the admission state changed. The caller
         then reads both again.

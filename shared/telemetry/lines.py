@@ -193,11 +193,7 @@ LINES: tuple[Line, ...] = (
         _W,
         "Could not write refused requests, sources or peaks of a tenant; the tenant's usage can be too low",
     ),
-    Line(
-        "DESK_UNSEEN",
-        _W,
-        "Could not admit a tenant's waiting jobs or check the tenant's job counts; retried by the next sweep",
-    ),
+    Line("DESK_UNSEEN", _W, "Could not admit waiting jobs or check job counts of a tenant; retried by the next sweep"),
     Line(
         "TENANT_UNCOUNTED",
         _W,

@@ -177,9 +177,7 @@ def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Pr
 
 
 def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Outcome:
-    """Ends a step that has not ended, because the total time of the step or job is over (R10). PAUSED time does not
-    count.
-    """
+    """Ends a step that has not ended, since the total time of step or job is over (R10). PAUSED time does not count."""
     step = _find_step(record, step_id)
     if record.job.status.terminal or step.status.terminal:
         return ignore(record, IgnoreReason.ATTEMPT_MOVED_ON)

@@ -1,8 +1,7 @@
 """Allocates a quota over all tenants among the tenants (R54).
 
-If only such a quota stops a tenant's jobs, a process makes or requests an allocation. The Service Bus queue of the
-requests and the sweeper ensure that an allocation follows. An interrupted allocation has granted too little, never too
-much.
+If only such a quota stops a tenant's jobs, a process makes or requests an allocation. The Service Bus queue of requests
+and the sweeper ensure that an allocation follows. An interrupted allocation has granted too little, never too much.
 
 Two concurrent allocations are safe (Race division). The allocation record is written under its ETag, and no grant of an
 earlier allocation follows a reclaim of a later one.
