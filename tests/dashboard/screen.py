@@ -24,6 +24,14 @@ def short(job_id: str) -> str:
     return job_id[:12]
 
 
+def act(page: Page, button: str, confirm: str, reason: str = "a test") -> None:
+    page.get_by_role("button", name=button, exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill(reason)
+    dialog.get_by_role("button", name=confirm).click()
+    dialog.wait_for(state="detached")
+
+
 class Screens:
     """Opens pages, and collects errors of the browser."""
 
